@@ -23,6 +23,7 @@ from orchestrator.testing import ScriptedModel
 
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 CLAUDE_3 = "anthropic.claude-3-sonnet-20240229-v1:0"
+ID = "VACATIONS1"
 ROLE = "arn:aws:iam::123456789012:role/AgentRole"
 INSTRUCTION = "You help employees with their vacations, and with nothing else at all."
 LAMBDA = "arn:aws:lambda:us-east-1:123456789012:function:vacations"
@@ -250,6 +251,17 @@ def write_keys(file: Path, secret: str, **tenants: Sequence[str]) -> Path:
     file.write_text(json.dumps(entries))
     file.chmod(0o600)
     return file
+
+
+def definition(**given: Any) -> dict[str, Any]:
+    """An agent in a folder, as its file has it."""
+    return {
+        "agentId": ID,
+        "agentName": "vacations",
+        "foundationModel": CLAUDE,
+        "instruction": INSTRUCTION,
+        **given,
+    }
 
 
 def write_agent(folder: Path, data: Mapping[str, Any]) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.guardrails import Source, Verdict
 from orchestrator.message import Block
 from orchestrator.models.base import ModelReply, Usage
 
@@ -154,3 +155,15 @@ class RecordedBase:
 
     def retrieve(self, query: str, configuration: Any = None) -> list[dict[str, Any]]:
         return self.references
+
+
+class RecordedGuardrail:
+    """A guardrail that says what was recorded."""
+
+    id = "recorded"
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+
+    def check(self, text: str, source: Source) -> Verdict:
+        return self.verdict

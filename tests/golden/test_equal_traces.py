@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from golden_recordings import (
     RecordedBase,
+    RecordedGuardrail,
     comparable,
     final_text,
     members,
@@ -21,7 +22,7 @@ from golden_recordings import (
 
 from orchestrator import ActionGroup, Agent, Collaborator
 from orchestrator.actions import ActionResult, Call, CallContext
-from orchestrator.guardrails import Source, Verdict
+from orchestrator.guardrails import Verdict
 from orchestrator.testing import ScriptedModel
 
 CLAUDE, NOVA = "anthropic.claude-3-5-sonnet-20240620-v1:0", "amazon.nova-pro-v1:0"
@@ -119,23 +120,11 @@ def test_a_router_that_cannot_decide(streams: bool) -> None:
     replay(supervisor, recorded, streams=streams)
 
 
-class Blocking:
-    """A guardrail that says what was recorded."""
-
-    id = "recorded"
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-
-    def check(self, text: str, source: Source) -> Verdict:
-        return self.verdict
-
-
 def test_a_guardrail_that_intervenes() -> None:
     recorded = recording("guardrail_intervention")
     assessments = traces(recorded)[0]["trace"]["guardrailTrace"]["inputAssessments"]
     verdict = Verdict("INTERVENED", final_text(recorded), True, assessments)
-    model, guardrail = ScriptedModel([], CLAUDE), Blocking(verdict)
+    model, guardrail = ScriptedModel([], CLAUDE), RecordedGuardrail(verdict)
     agent = Agent("guarded", INSTRUCTION, model, guardrail=guardrail, aws_compat=["trace"])
     replay(agent, recorded)
 

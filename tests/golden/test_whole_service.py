@@ -8,11 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden_recordings import RecordedBase, final_text, payloads, raw_reply, recording, replies
+from golden_recordings import (
+    RecordedBase,
+    RecordedGuardrail,
+    final_text,
+    payloads,
+    raw_reply,
+    recording,
+    replies,
+)
 
 from orchestrator import Agent, Collaborator
 from orchestrator.engine.plan import Features
-from orchestrator.guardrails import Source, Verdict
+from orchestrator.guardrails import Verdict
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.testing import ScriptedModel
 
@@ -89,23 +97,11 @@ def _renamed(blocks: list[dict[str, Any]], request: Any, cited: Any) -> list[dic
     return [{"text": re.sub(r"(<source>)\w+", rf"\g<1>{source[1]}", block["text"])}]
 
 
-class Recorded:
-    """A guardrail that says what was recorded."""
-
-    id = "recorded"
-
-    def __init__(self, verdict: Verdict) -> None:
-        self.verdict = verdict
-
-    def check(self, text: str, source: Source) -> Verdict:
-        return self.verdict
-
-
 def test_a_guardrail_that_intervenes() -> None:
     recorded = recording("guardrail_intervention")
     (part,) = payloads(recorded, "trace")
     assessments = part["trace"]["guardrailTrace"]["inputAssessments"]
-    guardrail = Recorded(Verdict("INTERVENED", final_text(recorded), True, assessments))
+    guardrail = RecordedGuardrail(Verdict("INTERVENED", final_text(recorded), True, assessments))
     model = ScriptedModel([], model_id="anthropic.claude-3-5-sonnet-20240620-v1:0")
     agent = Agent("guarded", INSTRUCTION, model, guardrail=guardrail)
     reply = agent.invoke(recorded["request"]["inputText"], "12345680")

@@ -18,6 +18,20 @@ from orchestrator.testing import ScriptedModel
 
 KB_STAGE = "KNOWLEDGE_BASE_RESPONSE_GENERATION"
 ON = {"promptState": "ENABLED"}
+# A model of each dialect
+MODELS = {
+    "claude-2": "anthropic.claude-v2",
+    "claude-2.1": "anthropic.claude-v2:1",
+    "claude-3": "anthropic.claude-3-sonnet-20240229-v1:0",
+    "tool-use": "anthropic.claude-3-5-sonnet-20240620-v1:0",
+    "titan": "amazon.titan-text-premier-v1:0",
+    "llama-3": "meta.llama3-1-70b-instruct-v1:0",
+    "mistral": "mistral.mistral-large-2402-v1:0",
+    "nova": "amazon.nova-pro-v1:0",
+    "general": "openai.gpt-oss-20b-1:0",
+    "deepseek": "deepseek.r1-v1:0",
+    "local": "local",
+}
 
 
 class Handbook:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage_support import KB_STAGE, Handbook, agent, asked, sound, stages
+from stage_support import KB_STAGE, MODELS, Handbook, agent, asked, sound, stages
 
 from orchestrator import ActionGroup, action
 from orchestrator.actions import USER_INPUT
@@ -81,19 +81,6 @@ def second(event, context):
 OWN = {"promptState": "ENABLED", "parserMode": "OVERRIDDEN"}
 STAGES = ("PRE_PROCESSING", "ORCHESTRATION", KB_STAGE, "POST_PROCESSING", "MEMORY_SUMMARIZATION")
 ARN = "arn:aws:lambda:eu-central-1:123456789012:function:my-parser"
-MODELS = {
-    "claude-2": "anthropic.claude-v2",
-    "claude-2.1": "anthropic.claude-v2:1",
-    "claude-3": "anthropic.claude-3-sonnet-20240229-v1:0",
-    "tool-use": "anthropic.claude-3-5-sonnet-20240620-v1:0",
-    "titan": "amazon.titan-text-premier-v1:0",
-    "llama-3": "meta.llama3-1-70b-instruct-v1:0",
-    "mistral": "mistral.mistral-large-2402-v1:0",
-    "nova": "amazon.nova-pro-v1:0",
-    "general": "openai.gpt-oss-20b-1:0",
-    "deepseek": "deepseek.r1-v1:0",
-    "local": "local",
-}
 
 
 def native(*people: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stage_support import Handbook, agent, sound, stages
+from stage_support import MODELS, Handbook, agent, sound, stages
 from whole_agents import INSTRUCTION, Calls, live_parts, members, streamed
 
 from orchestrator.errors import ModelOutputError
@@ -15,19 +15,6 @@ from orchestrator.prompts import placeholders
 from orchestrator.testing import ScriptedModel
 
 OFF = {"ORCHESTRATION": {"promptState": "DISABLED"}}
-MODELS = {
-    "claude-2": "anthropic.claude-v2",
-    "claude-2.1": "anthropic.claude-v2:1",
-    "claude-3": "anthropic.claude-3-sonnet-20240229-v1:0",
-    "tool-use": "anthropic.claude-3-5-sonnet-20240620-v1:0",
-    "titan": "amazon.titan-text-premier-v1:0",
-    "llama-3": "meta.llama3-1-70b-instruct-v1:0",
-    "mistral": "mistral.mistral-large-2402-v1:0",
-    "nova": "amazon.nova-pro-v1:0",
-    "deepseek": "deepseek.r1-v1:0",
-    "general": "openai.gpt-oss-20b-1:0",
-    "local": "local",
-}
 RAW = " <thinking> I. </thinking><answer> Hi & <b>welcome</b>.</answer><function_calls> $question$"
 
 

@@ -15,6 +15,7 @@ import pytest
 from control_support import (
     CLAUDE,
     FUNCTIONS,
+    ID,
     INSTRUCTION,
     LAMBDA,
     ROLE,
@@ -22,6 +23,7 @@ from control_support import (
     Served,
     by_caller,
     calls,
+    definition,
     refused,
     says,
     served,
@@ -35,18 +37,6 @@ from orchestrator.server.runtime import invoke
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
 from orchestrator.support.threads import in_thread
-
-ID = "VACATIONS1"
-
-
-def definition(**given: Any) -> dict[str, Any]:
-    return {
-        "agentId": ID,
-        "agentName": "vacations",
-        "foundationModel": CLAUDE,
-        "instruction": INSTRUCTION,
-        **given,
-    }
 
 
 def which(request: Any) -> str:

@@ -6,23 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from control_support import BASE, CLAUDE, INSTRUCTION, LAMBDA, Answering, says, served, write_agent
+from control_support import (
+    BASE,
+    CLAUDE,
+    ID,
+    LAMBDA,
+    Answering,
+    definition,
+    says,
+    served,
+    write_agent,
+)
 
 from orchestrator.server.operations import Caller
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
-
-ID = "VACATIONS1"
-
-
-def definition(**given: Any) -> dict[str, Any]:
-    return {
-        "agentId": ID,
-        "agentName": "vacations",
-        "foundationModel": CLAUDE,
-        "instruction": INSTRUCTION,
-        **given,
-    }
 
 
 def test_a_parser_and_an_orchestration_are_functions_of_the_server(tmp_path: Path) -> None:
