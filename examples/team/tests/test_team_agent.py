@@ -200,3 +200,14 @@ def test_free_days_are_looked_up_without_asking():
     reply = Agent.load(FOLDER / "appointments", model=model).invoke("When can a plumber come?")
     assert reply.return_control is None
     assert reply.text == "On the first."
+
+
+@pytest.mark.parametrize(
+    "attributes, said", [({}, "is signed in"), ({"policyId": "P-1"}, "no policy 'P-1'")]
+)
+def test_a_wrong_policy_is_named(attributes, said):
+    model = ScriptedModel([calls(("claims__get_policy", {}))], model_id=TOOL_USE)
+    with pytest.raises(DependencyFailed, match=said):
+        Agent.load(FOLDER / "claims", model=model).invoke(
+            "Is water covered?", session_attributes=attributes
+        )
