@@ -168,7 +168,7 @@ class LambdaProcess(LambdaHandler):
             case {"raised": str(kind), "place": str(place), "text": str(text)}:
                 self._report_load_error(answer, kind[:100], place[:300])
                 error = _fail(name, describe_type(kind[:100], place[:300]))
-                raise error from (_Traceback(text) if text else None)
+                raise error from (_make_cause(text) if text else None)
             case {"no_json": str(what)}:
                 raise _fail(name, f"returned {what[:100]}, which has no JSON form")
             case {"large": int(size)}:
@@ -195,6 +195,14 @@ def has_processes() -> bool:
 
 class _Traceback(Exception):
     """The traceback of another process, for debugging."""
+
+
+def _make_cause(text: str) -> _Traceback:
+    # A turn keeps only a cause that was raised.
+    try:
+        raise _Traceback(text)
+    except _Traceback as cause:
+        return cause
 
 
 def _fail(name: str, what: str) -> DependencyFailed:

@@ -49,12 +49,15 @@ class ServerState:
         """
         self.settings = settings
         self.workbench = ""  # the workbench's address, with its token, while it is served
-        self.redactor = PathRedactor()
+        self.redactor = self._make_redactor()
         self.embedder = embedder
         _check_folders(settings)
         with ExitStack() as opened:
             self._open(models or {}, lambdas or {}, opened)
             self._opened = opened.pop_all()
+
+    def _make_redactor(self) -> PathRedactor:
+        return PathRedactor()
 
     def _open(
         self,

@@ -45,14 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Notes whether a test has passed, and shows what Lambda functions of a failed one raised."""
+    """Notes whether a test has passed, and shows what handlers of a failed one raised."""
     report = yield
     if report.when == "call":
         item.stash[_PASSED] = report.passed
         if report.failed:
             for error in item.stash.get(_RAISED, []):
                 text = "".join(traceback.format_exception(error))
-                report.sections.append(("A Lambda function of bedrock_agents raised", text))
+                report.sections.append(("Code that bedrock_agents called raised", text))
     return report
 
 
@@ -143,6 +143,8 @@ def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> 
     for service in services:
         patch.setenv(f"AWS_ENDPOINT_URL_{service}", url)
     patch.delenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", raising=False)
+    # What handlers in files raise is kept for the test, and their own messages are no secret in it.
+    patch.setenv("ORCHESTRATOR_DEBUG", "1")
     # Without it boto3 looks for credentials at 169.254.169.254, and waits where nobody answers.
     patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION

@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from orchestrator.actions.handlers import HANDLER, HandlerModule, check_handler, handler_file
-from orchestrator.errors import DependencyFailed, ModelOutputError, ResourceNotFound
+from orchestrator.errors import (
+    DependencyFailed,
+    ModelOutputError,
+    OrchestratorError,
+    ResourceNotFound,
+)
 from orchestrator.knowledge import KnowledgeBase
 from orchestrator.knowledge.settings import check
 from orchestrator.models import Model
@@ -24,9 +29,11 @@ from orchestrator.server.knowledge_bases.index import Index
 from orchestrator.server.knowledge_bases.service import CallerKnowledgeBase, KnowledgeBaseService
 from orchestrator.server.lambdas import LambdaCode
 from orchestrator.server.lambdas import Lambdas as ServerLambdas
-from orchestrator.server.operations import Caller
+from orchestrator.server.operations import Caller, Fault
+from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
+from orchestrator.support.user_code import HiddenCause
 
 Handler = Callable[..., Any]
 
@@ -39,7 +46,8 @@ class Lambdas(UserDict[str, Handler]):
     A handler may also be a text `"<file>:<function>"`.
 
     Attributes:
-        raised: What handlers raised, in order: the server's answer has only its type and place.
+        raised: What handlers raised, in order, those in files of agents too while errors keep
+            their causes (`ORCHESTRATOR_DEBUG`): the server's answer has only its type and place.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -128,8 +136,8 @@ class TestWorld(ServerState):
     def __init__(self, settings: Settings, folder: Path) -> None:
         from orchestrator.testing import FakeEmbedder
 
-        super().__init__(settings, embedder=FakeEmbedder())
         self.lambdas = Lambdas(folder)
+        super().__init__(settings, embedder=FakeEmbedder())
         self.scripts: dict[str, Model] = {}
         self.knowledge_bases: dict[str, KnowledgeBase] = {}
         self.requests: list[ModelRequest] = []
@@ -142,6 +150,9 @@ class TestWorld(ServerState):
             KnowledgeBaseService, _TestBases(self.bases, self.knowledge_bases)
         )
 
+    def _make_redactor(self) -> PathRedactor:
+        return _RecordingRedactor(self.lambdas.raised)
+
     def _find_script(self, model_id: str) -> Model:
         found = self.scripts.get(model_id)
         if found is None:
@@ -151,6 +162,26 @@ class TestWorld(ServerState):
                 code="NO_SCRIPT",
             )
         return found
+
+
+# Handlers and parsers in files of an agent are called by the agent itself: what they raised is only
+# known as the cause of the turn's failure.
+class _RecordingRedactor(PathRedactor):
+    def __init__(self, raised: list[Exception]) -> None:
+        self._raised = raised
+
+    def as_fault(self, error: BaseException, request_id: str) -> Fault:
+        cause: BaseException | None = error
+        while isinstance(cause, OrchestratorError):
+            cause = cause.__cause__
+        if (
+            isinstance(error, DependencyFailed)
+            and isinstance(cause, Exception)
+            and not isinstance(cause, HiddenCause)
+            and not any(cause is it for it in self._raised)
+        ):
+            self._raised.append(cause)
+        return super().as_fault(error, request_id)
 
 
 def with_model(world: TestWorld, model: Model) -> AgentResources:

@@ -238,6 +238,22 @@ def test_what_a_function_raised_is_the_cause(bedrock_agents: BedrockAgents, wait
     assert other.value.__cause__ is None
 
 
+@pytest.mark.parametrize("isolation", [{}, {"isolation": "PROCESS"}])
+def test_what_a_handler_file_raised_is_the_cause(
+    bedrock_agents: BedrockAgents, tmp_path: Path, isolation: dict[str, str]
+) -> None:
+    group = {**BY_LAMBDA, **isolation, "actionGroupExecutor": {"lambda": "handler.py"}}
+    path = folder(tmp_path, actionGroups=[group])
+    (path / "handler.py").write_text(
+        "def lambda_handler(event, context):\n    raise KeyError('no such pen')\n"
+    )
+    agent = bedrock_agents.load(path, [CALL, "<answer>It is here.</answer>"])
+    with pytest.raises(EventStreamError, match=r"raised KeyError at handler\.py:2") as error:
+        agent.ask("How much is a pen?")
+    assert "no such pen" in str(error.value.__cause__)
+    assert "no such pen" not in str(error.value)
+
+
 def test_a_failed_test_shows_what_a_function_raised(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -259,7 +275,7 @@ def test_a_failed_test_shows_what_a_function_raised(pytester: pytest.Pytester) -
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(failed=1, passed=1)
     shown = result.stdout.str()
-    assert shown.count("A Lambda function of bedrock_agents raised") == 1
+    assert shown.count("Code that bedrock_agents called raised") == 1
     assert "KeyError: 'no such pen'" in shown and "in broken" in shown
 
 

@@ -9,7 +9,7 @@ from orchestrator import action
 FILE = Path(__file__).with_name("data") / "free_days.json"
 
 
-@action
+@action(require_confirmation=False)  # it only reads
 def free_days(trade: Literal["plumber", "electrician", "assessor"]) -> list:
     """List the days on which somebody of a trade can come, the earliest first.
 

@@ -189,3 +189,25 @@ def test_on_the_command_line(tmp_path):
     reply = json.loads(done.stdout)
     assert reply["text"].startswith("Your claim is H-1001")
     assert {part.get("collaboratorName") for part in reply["trace"]} == {None, "claims", "billing"}
+
+
+def test_free_days_are_looked_up_without_asking():
+    # The embedded model's dialect asks before a call whose name does not say that it only reads.
+    model = ScriptedModel(
+        [calls(("calendar__free_days", {"trade": "plumber"})), answer("On the first.")],
+        model_id="local",
+    )
+    reply = Agent.load(FOLDER / "appointments", model=model).invoke("When can a plumber come?")
+    assert reply.return_control is None
+    assert reply.text == "On the first."
+
+
+@pytest.mark.parametrize(
+    "attributes, said", [({}, "is signed in"), ({"policyId": "P-1"}, "no policy 'P-1'")]
+)
+def test_a_wrong_policy_is_named(attributes, said):
+    model = ScriptedModel([calls(("claims__get_policy", {}))], model_id=TOOL_USE)
+    with pytest.raises(DependencyFailed, match=said):
+        Agent.load(FOLDER / "claims", model=model).invoke(
+            "Is water covered?", session_attributes=attributes
+        )

@@ -70,7 +70,10 @@ FUNCTIONS = {function.__name__: function for function in (get_policy, open_claim
 def run(event, attributes):
     """The state and the text of the response: who is asking, then what is asked."""
     policies = json.loads((AGENT_FOLDER / "data/policies.json").read_text(encoding="utf-8"))
-    policy = policies.get(attributes.get("policyId"))
+    policy_id = attributes.get("policyId")
+    policy = policies.get(policy_id)
+    if policy is None and policy_id:
+        return "FAILURE", f"There is no policy {policy_id!r}: see the session attribute policyId."
     if policy is None:
         return "FAILURE", "No customer is signed in: set the session attribute policyId."
     parameters = {one["name"]: one["value"] for one in event.get("parameters", [])}
