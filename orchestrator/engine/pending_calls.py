@@ -19,6 +19,9 @@ from orchestrator.engine.toolbox import tool_name
 
 _WAITS = "Not carried out: it waits for the user's yes."
 _DECLINED = "Not carried out: the user said no."
+UNDONE = (_WAITS, _DECLINED)
+"""What the model reads in place of the result of a call that was not carried out."""
+
 _LEFT_OUT = "All right, I will not do that."
 
 # Characters of a question that a user reads to its end. A call with more to say is handed over to

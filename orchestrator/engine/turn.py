@@ -27,7 +27,7 @@ from orchestrator.engine.effects import CallModel, Effect
 from orchestrator.engine.entities import decode_copied, find_copied
 from orchestrator.engine.guardrail_checks import guard_answer, guard_input
 from orchestrator.engine.payloads import expand_payloads, readable
-from orchestrator.engine.pending_calls import find_missing_call, take_consent
+from orchestrator.engine.pending_calls import UNDONE, find_missing_call, take_consent
 from orchestrator.engine.plan import StagePlan
 from orchestrator.engine.results import Answer, Failure, Refusal, Result
 from orchestrator.engine.retrieval import answer_from_knowledge, cite_for_model
@@ -44,8 +44,8 @@ from orchestrator.sessions.responses import response_of
 _USUAL = frozenset({"end_turn", "tool_use", "stop_sequence"})
 
 
-# What a user reads in place of a correction that was meant for the model.
-_UNDONE = "Sorry, I could not do that."
+# What a user reads in place of what was meant for the model.
+_APOLOGY = "Sorry, I could not do that."
 
 _MALFORMED = {
     "malformed_tool_use": "The tool call was malformed. Write it again: one tool, with its "
@@ -125,6 +125,8 @@ def _pre_process(turn: Turn, stage: StagePlan) -> Generator[Effect, Any, Refusal
 def _react(turn: Turn) -> Generator[Effect, Any, Result]:
     stage = turn.plan.orchestration
     live = turn.streams
+    # A small model may take what it was told of a call for what the user is to be told.
+    may_repeat = turn.dialect.grounded
     misread = first = 0
     pending = None
     if turn.start.pending is not None:
@@ -150,7 +152,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             turn.excluded,
             None,
             pending,
-            _collect_unsaid(turn) if turn.reprompts else (),
+            _collect_unsaid(turn) if may_repeat else (),
         )
         pending = None
         turn.add_tokens(outcome)
@@ -163,7 +165,7 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
             if ended is not None:
                 return ended
         elif isinstance(decision, (Answer, Refusal)):
-            if turn.reprompts or turn.sources:
+            if may_repeat or turn.reprompts or turn.sources:
                 _finish(turn, decision)
             return decision
         elif isinstance(decision, Reprompt):
@@ -177,9 +179,9 @@ def _react(turn: Turn) -> Generator[Effect, Any, Result]:
 
 
 def _finish(turn: Turn, result: Answer | Refusal) -> None:
-    if turn.reprompts:
-        _hide_corrections(turn, result)
-    if isinstance(result, Answer):
+    if turn.dialect.grounded:
+        _hide_unsaid(turn, result)
+    if isinstance(result, Answer) and (turn.reprompts or turn.sources):
         _decode(turn, result)
         cite_for_model(turn, result)
 
@@ -199,16 +201,15 @@ def _decode_citation(citation: Mapping[str, Any], copied: Mapping[str, str]) -> 
 
 
 def _collect_unsaid(turn: Turn) -> tuple[str, ...]:
-    # A small model may take a correction that it got for what the user is to be told.
-    if not turn.dialect.grounded:
-        return ()
-    return tuple(text for _, text in turn.reprompts)
+    # Also of earlier turns, which it reads again.
+    undone = UNDONE if turn.dialect.asks_first else ()
+    return (*undone, *(text for _, text in turn.reprompts))
 
 
-def _hide_corrections(turn: Turn, result: Answer | Refusal) -> None:
+def _hide_unsaid(turn: Turn, result: Answer | Refusal) -> None:
     if any(text and text in result.text for text in _collect_unsaid(turn)):
         turn.forget_reply()
-        result.text = _UNDONE
+        result.text = _APOLOGY
 
 
 def _post_process(

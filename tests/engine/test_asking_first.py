@@ -344,6 +344,24 @@ def test_a_correction_of_the_model_is_never_the_answer() -> None:
     assert agent.invoke("Cancel V-15", "s-1").text == "Sorry, I could not do that."
 
 
+@pytest.mark.parametrize("said", ["No, something else: which are planned?", "Which are planned?"])
+def test_what_the_model_read_of_an_undone_call_is_never_the_answer(said: str) -> None:
+    first = ScriptedModel([CANCEL, CANCEL, "unused"], "local")
+    group = Vacations().group
+    talk(Agent("hr", "You help.", first, action_groups=[group]), "Cancel V-15", "No, wait.", "So?")
+    told = [
+        block["toolResult"]["content"][0]["text"]
+        for message in first.requests[-1].messages
+        for block in message["content"]
+        if "toolResult" in block
+    ]
+    assert len(told) == 2
+    for text in told:
+        model = ScriptedModel([CANCEL, f"<answer>{text}"], "local")
+        agent = Agent("hr", "You help.", model, action_groups=[group])
+        assert talk(agent, "Cancel V-15", said)[-1].text == "Sorry, I could not do that."
+
+
 class Mail:
     """A group that sends mail, and what it sent."""
 
