@@ -214,6 +214,23 @@ def test_a_failure_ends_the_turn() -> None:
     assert agent.invoke("And now?", "s-1").text == "Next."
 
 
+@BOTH
+def test_later_turns_know_what_the_caller_did_beside_a_failure(family: Family) -> None:
+    model = family.model([family.calls(LIGHT, DOOR), answer("Next.")])
+    agent = roc_agent(model)
+    control = agent.invoke("Both, please.", "s-1").return_control
+    assert control is not None
+    results = control.answer({"light": "the fuse is gone", "open_door": "It is open."})
+    light, _ = results["returnControlInvocationResults"]
+    light["functionResult"]["responseState"] = "FAILURE"
+    with pytest.raises(DependencyFailed, match="house::light"):
+        agent.invoke(session_id="s-1", results=results)
+    agent.invoke("And now?", "s-1")
+    told_later = json.dumps(model.requests[1].messages)
+    assert "It is open." in told_later
+    assert "The action failed." in told_later and "the fuse is gone" not in told_later
+
+
 def test_a_result_that_is_too_large_is_not_shown() -> None:
     from orchestrator import Limits
 
