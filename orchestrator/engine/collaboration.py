@@ -164,8 +164,7 @@ def collaborate(
     branches = [slot.branch for slot in slots if slot.branch is not None]
     if not branches:
         return None
-    if len(branches) > 1:
-        _share(turn, branches)
+    _share(turn, branches)
     for branch in branches:  # not before it is known that there are no more than may work
         branch.message = expand_payloads(branch.message, turn.payloads)
     outcomes = yield Branches(branches, number)
@@ -188,7 +187,8 @@ def collaborate(
 
 
 def _share(turn: Turn, branches: Sequence[Branch]) -> None:
-    # What is left is not spent twice: of agents at work at the same time, each has its part.
+    # What is left is not spent twice: the reply's other calls have had their part, and agents at
+    # work at the same time have theirs.
     left, count = turn.budget(_BOUNDLESS), len(branches)
     if left.model_calls < count:
         raise LimitExceeded(

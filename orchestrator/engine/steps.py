@@ -32,6 +32,7 @@ from orchestrator.prompts import Dialect
 from orchestrator.sessions.journal import Record
 
 _REPEATED = "This call was already made. It is not made again; its result is given once more."
+_FAILED = "The action failed."
 _LATE = "The action did not answer in time; whether it took effect is not known."
 _STOPPED = "The turn was stopped before the action answered; whether it took effect is not known."
 
@@ -217,6 +218,8 @@ def _return_control(
     results = match_results(waiting, outcome["results"])
     for slot, result in zip(slots, results, strict=True):
         _take_result(turn, slot, result)
+    # Not before all are taken: the caller has carried out the others.
+    _check_failures(slots, results)
     confirmed = [slot for slot in slots if slot.text is None]
     if confirmed:
         calls = [slot.call for slot in confirmed if slot.call is not None]
@@ -228,8 +231,9 @@ def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
     if result.get("confirmationState") == "DENY":
         slot.reject("The user did not confirm this call; it was not carried out.")
         return
-    if result.get("responseState") == "FAILURE":
-        raise DependencyFailed(f"the caller reported that {slot.name!r} failed", resource=slot.name)
+    if _is_failure(result):
+        slot.reject(_FAILED)
+        return
     if slot.waits == "USER_CONFIRMATION":
         return  # confirmed: it is carried out here
     given = ActionResult(result_text(result), result.get("responseState") or "")
@@ -238,10 +242,22 @@ def _take_result(turn: Turn, slot: Slot, result: Mapping[str, Any]) -> None:
     turn.add_response(slot)
 
 
+def _is_failure(result: Mapping[str, Any]) -> bool:
+    denied = result.get("confirmationState") == "DENY"  # then nothing was carried out
+    return result.get("responseState") == "FAILURE" and not denied
+
+
+def _check_failures(slots: Sequence[Slot], results: Sequence[Mapping[str, Any]]) -> None:
+    for slot, result in zip(slots, results, strict=True):
+        if _is_failure(result):
+            name = slot.name
+            raise DependencyFailed(f"the caller reported that {name!r} failed", resource=name)
+
+
 def _describe_failure(error: OrchestratorError, outcome: Record) -> str:
     # For the model; the error's own text is for the developer.
     if not isinstance(error, ActionOutcomeUnknown):
-        return "The action failed."
+        return _FAILED
     return _STOPPED if "stopped" in outcome else _LATE
 
 

@@ -214,6 +214,44 @@ def test_a_failure_ends_the_turn() -> None:
     assert agent.invoke("And now?", "s-1").text == "Next."
 
 
+@pytest.mark.parametrize("ends_by_itself", [False, True])
+def test_the_same_results_get_the_same_reply_after_the_sessions_end(ends_by_itself: bool) -> None:
+    store = InMemoryStore()
+    model = NATIVE.model([NATIVE.calls(LIGHT), answer("It is on."), answer("Hello.")])
+    agent = roc_agent(model, sessions=Sessions(store))
+    control = agent.invoke("Light, please.", "s-1").return_control
+    assert control is not None
+    results = control.answer("on")
+    first = agent.invoke(session_id="s-1", results=results, end_session=not ends_by_itself)
+    if ends_by_itself:
+        agent.end_session("s-1")
+    later = roc_agent(model, sessions=Sessions(store))  # as in another process
+    again = later.invoke(session_id="s-1", results=results, end_session=True)
+    assert told(again) == told(first)
+    with pytest.raises(ValidationError, match="no call waits"):
+        later.invoke(session_id="s-1", results=control.answer("off"))
+    later.invoke("Hi.", "s-1")
+    assert len(model.requests) == 3
+    assert len(model.requests[2].messages) == 1
+
+
+@BOTH
+def test_later_turns_know_what_the_caller_did_beside_a_failure(family: Family) -> None:
+    model = family.model([family.calls(LIGHT, DOOR), answer("Next.")])
+    agent = roc_agent(model)
+    control = agent.invoke("Both, please.", "s-1").return_control
+    assert control is not None
+    results = control.answer({"light": "the fuse is gone", "open_door": "It is open."})
+    light, _ = results["returnControlInvocationResults"]
+    light["functionResult"]["responseState"] = "FAILURE"
+    with pytest.raises(DependencyFailed, match="house::light"):
+        agent.invoke(session_id="s-1", results=results)
+    agent.invoke("And now?", "s-1")
+    told_later = json.dumps(model.requests[1].messages)
+    assert "It is open." in told_later
+    assert "The action failed." in told_later and "the fuse is gone" not in told_later
+
+
 def test_a_result_that_is_too_large_is_not_shown() -> None:
     from orchestrator import Limits
 

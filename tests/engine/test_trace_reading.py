@@ -9,10 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_turns import HOUSE, roc_agent
 from trace_turns import EACH_TURN, IDS, Turn
-from whole_agents import BOTH, Calls, Family, agent, answer, live_parts, outcome, streamed
+from whole_agents import (
+    BOTH,
+    INSTRUCTION,
+    NATIVE,
+    Calls,
+    Family,
+    agent,
+    answer,
+    live_parts,
+    outcome,
+    streamed,
+)
 
-from orchestrator import ActionGroup, SQLiteStore, TurnEnd
+from orchestrator import ActionGroup, Agent, Collaborator, ReturnControl, SQLiteStore, TurnEnd
 from orchestrator.actions import ActionResult
 from orchestrator.sessions import Sessions
 from orchestrator.testing import FakeClock
@@ -84,6 +96,48 @@ def test_events_of_a_trace_are_in_the_order_of_their_times(family: Family) -> No
     for parts in (live_parts(events), events[-1].reply.trace):
         times = [part["eventTime"] for part in parts]
         assert times == sorted(times)
+
+
+@BOTH
+def test_a_hand_over_keeps_its_time_when_its_trace_is_read_later(family: Family) -> None:
+    clock = FakeClock()
+    script = [family.calls(("house::light", {"on": True})), answer("It is on.")]
+    asked = roc_agent(family.model(script), sessions=Sessions(clock=clock))
+    first = asked.invoke("Light, please.", "s-1")
+    assert first.return_control is not None
+    parts = list(first.trace)
+    clock.advance(1800)
+    parts += asked.invoke(session_id="s-1", results=first.return_control.answer("on")).trace
+    (turn,) = asked.turns("s-1")
+    assert turn.trace == parts
+
+
+def test_a_collaborators_results_keep_their_time_while_another_one_waits() -> None:
+    clock = FakeClock()
+    light = NATIVE.calls(("house::light", {"on": True}))
+    groups = [ActionGroup("house", functions=HOUSE, executor=ReturnControl())]
+    team = [
+        Agent(name, INSTRUCTION, NATIVE.model([light, answer("It is on.")]), action_groups=groups)
+        for name in ("left", "right")
+    ]
+    messages = [
+        ("AgentCommunication::sendMessage", {"recipient": one.name, "content": "Light, please."})
+        for one in team
+    ]
+    boss = Agent(
+        "boss",
+        INSTRUCTION,
+        NATIVE.model([NATIVE.calls(*messages), answer("Done.")]),
+        collaborators=[Collaborator(one, "Sees to its side.") for one in team],
+        sessions=Sessions(clock=clock),
+    )
+    control = boss.invoke("Light, please.", "s-1").return_control
+    assert control is not None
+    clock.advance(1800)
+    results = control.answer("on")
+    events, _ = streamed(boss, "", "s-1", results=results)
+    clock.advance(1800)
+    assert boss.invoke(session_id="s-1", results=results).trace == live_parts(events)
 
 
 @pytest.mark.parametrize(("turn", "family"), EACH_TURN, ids=IDS)

@@ -313,6 +313,8 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
     log = session.open
     waits = log.suspend_record if log is not None else None
     if log is None or waits is None or waits["invocation_id"] != id:
+        if (past := _find_turn_of_ended_session(plan, sessions, session, id, digest)) is not None:
+            return past
         raise ValidationError(
             f"no call waits for results under invocation id {id!r} in session "
             f"{given.session_id!r}: it was never handed over here, or the session has gone on or "
@@ -331,6 +333,20 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
     if given.prompt_session_attributes and record["kind"] == "returned":
         record["prompt_attributes"] = clean(dict(given.prompt_session_attributes))
     sessions.write(session, [record])
+    return None
+
+
+# A client that had no answer to the results with which it ended the session sends them again.
+def _find_turn_of_ended_session(
+    plan: Plan, sessions: Sessions, session: Session, invocation_id: str, digest: str
+) -> TurnLog | None:
+    past = Session("", session.label)
+    for record in sessions.records(session.label):
+        past.apply([record])
+        known, log = past.answered.get(invocation_id, ("", None))
+        if record["kind"] == "end" and log is past.last_unread and known == digest:
+            restore_history(plan, past)
+            return log
     return None
 
 

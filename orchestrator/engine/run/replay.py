@@ -218,13 +218,25 @@ class Replay:
     def run_to_end(self, end: Record | None) -> None:
         """Runs the turn as far as its journal goes, for its trace; raises as `send` does."""
         reached = self.send(None)
-        failed = (
-            end is not None
-            and end["result"] == "failure"
-            and (end["stop_reason"] != "seconds" or "cut" in end)
-        ) or (end is None and self._waits_for_decision())
-        if isinstance(reached, Branches) or (failed and isinstance(reached, LIVE)):
+        if isinstance(reached, LIVE) and self._is_under_way(reached, end):
             self.steps.append((reached, None))
+
+    def _is_under_way(self, effect: Live, end: Record | None) -> bool:
+        """Whether the effect that the journal ends with was begun."""
+        if isinstance(effect, Branches) and self._are_branches_under_way(effect):
+            return True
+        if end is None:
+            return isinstance(effect, Branches) or self._waits_for_decision()
+        if end["stop_reason"] == "seconds" and "cut" not in end:
+            return False  # the turn's time was over before
+        return isinstance(effect, Branches) or bool(end["result"] == "failure")
+
+    def _are_branches_under_way(self, effect: Branches) -> bool:
+        paths = [one.get("branch", "") for one in self.log.records]
+        if any(branch.has(path) for path in paths for branch in effect.branches):
+            return True
+        keys = [self.build_message_call(branch).key for branch in effect.branches]
+        return any(map(self.feed.has_intent, keys))
 
     def _waits_for_decision(self) -> bool:
         waits = self.log.decision_request
@@ -387,9 +399,7 @@ class Replay:
         feed = self.feed
         known = feed.take_known(effect)
         if isinstance(effect, Branches):
-            paths = [one.get("branch", "") for one in self.log.records]
-            begun = any(branch.has(path) for path in paths for branch in effect.branches)
-            begun |= any(feed.has_intent(self.build_message_call(it).key) for it in effect.branches)
+            begun = self._are_branches_under_way(effect)
             lost = [build_stopped_record(branch, at) for branch in effect.branches]
         else:
             begun = any(feed.has_intent(call.key) for call in effect.calls)

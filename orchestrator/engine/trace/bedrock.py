@@ -109,8 +109,11 @@ class TraceParts(ModelCallParts):
             self._reprompted = sum(step <= number for step, _ in self._replay.turn.reprompts)
         asked = since > 0  # whether the caller has seen what the step asked for
         for effect, outcome in steps:
-            if isinstance(outcome, dict) and "began" in outcome:
-                began: int = outcome["began"]
+            waits = self._find_suspend_record(effect) if isinstance(effect, AwaitResults) else None
+            if waits is not None:
+                began: int = waits["at"]  # the outcome has the time at which the results came
+            elif isinstance(outcome, dict) and "began" in outcome:
+                began = outcome["began"]
             else:
                 began = _began(outcome, end, self._started)
             if isinstance(effect, Branches):
@@ -124,6 +127,13 @@ class TraceParts(ModelCallParts):
             asked = False
         parts += self.build_end_parts(end)
         return parts
+
+    def _find_suspend_record(self, effect: AwaitResults) -> Record | None:
+        """The record with which the turn waits for these results."""
+        for record in self._replay.log.records:
+            if record["kind"] == "suspend" and record["invocation_id"] == effect.invocation_id:
+                return record
+        return None
 
     def _teamwork(self, effect: Branches, outcome: Any, began: int) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []
@@ -202,6 +212,7 @@ class TraceParts(ModelCallParts):
             values = (results["invocation_id"], results["results"])
             given = dict(zip(members, values, strict=True))
             entry["input"] = {"type": "RETURN_CONTROL", "returnControlResults": given}
+            at = results["at"]
         asked = {
             "invocationType": "AGENT_COLLABORATOR",
             "agentCollaboratorInvocationInput": entry,

@@ -69,9 +69,7 @@ class OwnedParts(TraceParts):
             case Dispatch():
                 return list(outcome or [None] * len(effect.calls))
             case AwaitResults():
-                waits = (it for it in self._replay.log.records if it["kind"] == "suspend")
-                ids = {it["invocation_id"]: it for it in waits}
-                return [ids.get(effect.invocation_id)] * len(effect.waiting)
+                return [self._find_suspend_record(effect)] * len(effect.waiting)
             case Branches(iterates=False):
                 return list(outcome or map(self._find_branch_record, effect.branches))
         return []

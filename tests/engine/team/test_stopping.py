@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from teams import agent
 from trace_lines import find_problems, trace_lines
+from whole_agents import NATIVE
 
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, Sessions, SQLiteStore, TracePart
 from orchestrator.actions import ActionResult, Call
@@ -247,3 +248,23 @@ def test_a_collaborator_that_did_nothing_yet_is_told_nothing() -> None:
     assert said_to(boss) == ["What was that?"]
     boss.invoke("Go!", "s-1")
     assert said_to(boss, "left").count("Do it.") == 1
+
+
+def test_a_trace_that_is_read_later_has_no_message_for_which_there_was_no_time() -> None:
+    """The time is over after the call, before the message of the same reply."""
+    clock = FakeClock()
+    own = Counting(lambda: clock.advance(60))
+    message = ("AgentCommunication::sendMessage", {"recipient": "left", "content": "Do it."})
+    boss = team(
+        Counting(),
+        model=NATIVE.model([NATIVE.calls(("own::do", {}), message)]),
+        action_groups=[ActionGroup("own", functions=DO, executor=own)],
+        sessions=Sessions(clock=clock),
+        limits=Limits(seconds=30, action_seconds=None),
+    )
+    with pytest.raises(LimitExceeded) as stopped:
+        boss.invoke("Go!", "s-1")
+    assert stopped.value.reply is not None
+    (turn,) = boss.turns("s-1")
+    assert turn.trace == stopped.value.reply.trace
+    assert "AGENT_COLLABORATOR" not in str(turn.trace)

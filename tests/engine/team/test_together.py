@@ -11,11 +11,13 @@ import pytest
 from crew import asked
 from teams import agent, model_of
 from trace_lines import find_problems, trace_lines
+from whole_agents import NATIVE, answer
 
 from orchestrator import ActionGroup, Agent, LimitExceeded, Limits, ReturnControl, SQLiteStore
 from orchestrator.actions import ActionResult, Call
 from orchestrator.errors import ThrottlingError
 from orchestrator.support import threads
+from orchestrator.testing import FakeKnowledgeBase
 
 BOTH = [("left", "Do it."), ("right", "Do it.")]
 DO = [{"name": "do", "description": "Does it."}]
@@ -238,6 +240,46 @@ def test_what_is_left_is_shared_among_those_at_work_together() -> None:
         for one in boss.plan.collaborators.values()
     ]
     assert asked_for == [3, 3]
+
+
+MESSAGE = ("AgentCommunication::sendMessage", {"recipient": "left", "content": "Do it."})
+
+
+def test_a_collaborator_has_no_action_that_the_same_reply_has_used() -> None:
+    own, noting = Noting(), Noting()
+    group = ActionGroup("left", functions=DO, executor=noting)
+    left = agent("left", {"Do it": [{"left__do": {}}, "Done."]}, action_groups=[group])
+    boss = agent(
+        "boss",
+        {},
+        left,
+        model=NATIVE.model([NATIVE.calls(("own::do", {}), MESSAGE)]),
+        action_groups=[ActionGroup("own", functions=DO, executor=own)],
+        limits=Limits(actions=2),  # the message is one, too
+    )
+    with pytest.raises(LimitExceeded) as stopped:
+        boss.invoke("Go!", "s-1")
+    assert stopped.value.limit == "actions"
+    assert (len(own.seen), len(noting.seen)) == (1, 0)
+
+
+def test_a_collaborator_has_no_model_call_that_a_search_of_the_same_reply_has_used() -> None:
+    base = FakeKnowledgeBase("KB12345678", ["The rules."])
+    left = agent("left", {"Do it": ["Done."]})
+    search = (f"GET::x_amz_knowledgebase_{base.id}::Search", {"searchQuery": "rules"})
+    boss = agent(
+        "boss",
+        {},
+        left,
+        model=NATIVE.model([NATIVE.calls(search, MESSAGE), answer("The rules.")]),
+        knowledge_bases=[base],
+        prompts={"KNOWLEDGE_BASE_RESPONSE_GENERATION": {"promptState": "ENABLED"}},
+        limits=Limits(model_calls=2),
+    )
+    with pytest.raises(LimitExceeded) as stopped:
+        boss.invoke("Go!", "s-1")
+    assert stopped.value.limit == "model_calls"
+    assert model_of(left).requests == []
 
 
 def test_what_a_collaborator_spent_is_the_supervisors_too() -> None:
