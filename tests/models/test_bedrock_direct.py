@@ -324,6 +324,17 @@ def test_what_breaks_off_is_tried_again_and_reported_as_by_boto3(
         assert count == (3 if b"chunked" not in data or way in (complete, acomplete) else 1)
 
 
+@pytest.mark.parametrize("way", [complete, acomplete])
+def test_an_answer_shorter_than_its_length_is_cut_for_boto3_too(monkeypatch, no_waiting, way):
+    with Raw(b'HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{"output":').running() as server:
+        model = BedrockModel(CLAUDE, endpoint_url=server.url, max_attempts=3)
+        ours = outcome(way, model)
+        monkeypatch.setattr(direct, "is_patched", lambda: True)
+        assert outcome(way, model) == ours
+        assert "ConnectionClosedError" in ours[1]
+        assert server.count == 6
+
+
 @WAYS
 @pytest.mark.parametrize(
     "data",
