@@ -245,6 +245,10 @@ def test_whole_answers_are_what_boto3_makes_of_them(serve, monkeypatch, way):
         for content in contents
     ]
     answers += [json_answer(value) for value in ({}, [], {"output": None}, "text")]
+    odd: list[Any] = [None, [], {"inputTokens": "3"}, {"outputTokens": 2.7}, {"inputTokens": None}]
+    answers += [json_answer({**WHOLE, "usage": usage}) for usage in odd]
+    answers += [json_answer({**WHOLE, "stopReason": reason}) for reason in (None, 5)]
+    answers += [Answer(json.dumps(WHOLE).replace("1,", "1e400,", 1).encode())]
     answers += [Answer(b"<html>"), Answer(b""), Answer(b"[" * 100_000)]
     for answer in answers:
         model = BedrockModel(CLAUDE, endpoint_url=serve(answer).url)

@@ -397,7 +397,7 @@ def _translate_errors(model_id: str) -> Iterator[None]:
     try:
         yield
     except (
-        *(AttributeError, IndexError, KeyError, TypeError, ValueError),
+        *(AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError),
         RecursionError,  # botocore's own reading of deep JSON
     ) as error:
         if isinstance(error, BotoCoreError):
