@@ -63,6 +63,10 @@ def test_other_settings_are_another_client(other: Settings) -> None:
         ("AWS_ACCESS_KEY_ID", "another"),
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
         ("AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME", "http://127.0.0.1:9"),
+        ("AWS_USE_FIPS_ENDPOINT", "true"),
+        ("AWS_CA_BUNDLE", "authority.pem"),
+        ("HTTPS_PROXY", "http://127.0.0.1:9"),
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/other"),
     ],
 )
 def test_another_environment_is_another_client(

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.aws.failures import (
     Target,
+    find_region,
     translate_errors,
     without_credentials,
     without_region,
@@ -49,7 +50,11 @@ _ENVIRONMENT = tuple(
     """
     AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_BEARER_TOKEN_BEDROCK AWS_PROFILE
     AWS_DEFAULT_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE
-    AWS_ENDPOINT_URL
+    AWS_ROLE_ARN AWS_ROLE_SESSION_NAME AWS_WEB_IDENTITY_TOKEN_FILE
+    AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_CREDENTIALS_RELATIVE_URI
+    AWS_ENDPOINT_URL AWS_IGNORE_CONFIGURED_ENDPOINT_URLS AWS_USE_FIPS_ENDPOINT
+    AWS_USE_DUALSTACK_ENDPOINT AWS_CA_BUNDLE REQUESTS_CA_BUNDLE
+    HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy NO_PROXY no_proxy
     """.split()
 )
 # When a call began, in the context that botocore keeps of it.
@@ -124,8 +129,7 @@ def _create_client(settings: Settings, target: Target) -> Any:
     try:
         client = session.client(
             settings.service,
-            # boto3 itself reads only AWS_DEFAULT_REGION; the other SDKs and Lambda say AWS_REGION.
-            region_name=session.region_name or os.environ.get("AWS_REGION"),
+            region_name=find_region(session.region_name),
             endpoint_url=settings.endpoint_url,
             config=config,
         )

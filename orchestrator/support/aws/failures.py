@@ -147,9 +147,27 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
     return None
 
 
+def find_region(configured: str | None) -> str | None:
+    """The region that is asked, with the one that boto3 finds in its configuration."""
+    # boto3 itself reads only AWS_DEFAULT_REGION; the other SDKs and Lambda say AWS_REGION.
+    return configured or os.environ.get("AWS_REGION")
+
+
+def _find_region_of(target: Target) -> str | None:
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    configured = target.region
+    if not configured:
+        try:
+            configured = Session(profile=target.profile).get_config_variable("region")
+        except BotoCoreError:  # which was, or will be, told by itself
+            configured = os.environ.get("AWS_DEFAULT_REGION")
+    return find_region(configured)
+
+
 def _describe_region(target: Target) -> str:
-    known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    region = target.region or known
+    region = _find_region_of(target)
     return f"the region {region!r}" if region else "the region"
 
 
@@ -254,7 +272,7 @@ class _Credentials(NamedTuple):
 def _describe_credentials(target: Target) -> _Credentials:
     # In boto3's order: a profile that is passed, keys of the environment, its profile.
     env = os.environ
-    region = target.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    region = _find_region_of(target)
     place = f" in the region {region}" if region else ""
     profile = target.profile
     if profile is None and env.get("AWS_ACCESS_KEY_ID"):
