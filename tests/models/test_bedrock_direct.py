@@ -27,7 +27,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.stub import Stubber
 from loopback import Sent, Site, certificate
 from model_requests import CLAUDE, TOOLS, ask, step, user
-from model_servers import Answer, aws_error, aws_stream, event, json_answer
+from model_servers import Answer, aws_error, aws_stream, event, failure, json_answer
 
 from orchestrator.errors import AccessDenied, DependencyFailed, LimitExceeded, OrchestratorError
 from orchestrator.models import BedrockModel, ModelReply
@@ -385,6 +385,17 @@ def test_refusals_are_tried_again_and_reported_as_by_boto3(
     assert issubclass(ours[0], OrchestratorError)
     assert len(server.asked) == 2 * count
     assert len({asked.path for asked in server.asked}) == 1
+
+
+@pytest.mark.parametrize("way", [stream, astream])
+@pytest.mark.parametrize("by_boto3", [False, True])
+def test_an_exception_in_a_stream_has_the_requests_id(monkeypatch, serve, way, by_boto3):
+    answer = aws_stream(DELTA, failure("modelStreamErrorException", "it stumbled"))
+    answer.headers["x-amzn-RequestId"] = "req-7"
+    model = BedrockModel(CLAUDE, endpoint_url=serve(answer).url)
+    monkeypatch.setattr(direct, "is_patched", lambda: by_boto3)
+    with pytest.raises(DependencyFailed, match=r"\(ModelStreamErrorException, request req-7\)"):
+        way(model)
 
 
 @WAYS
