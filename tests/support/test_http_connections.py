@@ -194,6 +194,27 @@ def test_the_next_address_is_tried_when_the_first_says_nothing(
         assert asyncio.run(ask(pools_of(port, "two.test"))) == b"ok"
 
 
+def test_cancelled_requests_leave_no_connection_open() -> None:
+    async def cancel_after(pools: Any, rounds: int) -> None:
+        task = asyncio.create_task(ask(pools))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def run(pools: Any) -> None:
+        for rounds in range(24):  # wherever it is by then
+            await cancel_after(pools, rounds)
+        await asyncio.sleep(0)
+
+    with listening(*[answering(b"ok")] * 24) as port, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        asyncio.run(run(pools_of(port)))
+        gc.collect()
+    assert [str(it.message) for it in seen] == []
+
+
 @contextmanager
 def mute(host: str, port: int) -> Iterator[None]:
     """An address where nobody takes connections: as many wait already as may."""
