@@ -126,10 +126,12 @@ def find_cached_parts(model_id: str) -> frozenset[str]:
     return frozenset({"system", "messages", *(["toolConfig"] if found["claude"] else [])})
 
 
+_COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+
+
 def usage_of(usage: Mapping[str, Any]) -> Usage:
     """Converse's token counts."""
-    names = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
-    fresh, output, cached, written = (read_token_count(usage.get(name)) for name in names)
+    fresh, output, cached, written = (read_token_count(usage.get(name)) for name in _COUNTS)
     return Usage(fresh, output, cached, written, 1)
 
 
@@ -164,10 +166,20 @@ def read_answer(body: bytes) -> dict[str, Any] | None:
     try:
         answer = decode_object(body)
         content = answer["output"]["message"]["content"]
-        plain = type(content) is list and all(map(_is_plain, content))
+        plain = (
+            type(content) is list
+            and all(map(_is_plain, content))
+            and type(answer.get("stopReason", "")) is str
+            and _are_counts(answer.get("usage", {}))
+        )
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     return answer if plain else None
+
+
+def _are_counts(usage: Any) -> bool:
+    # Of the values, only whole numbers say the same to boto3.
+    return type(usage) is dict and all(type(usage.get(name, 0)) is int for name in _COUNTS)
 
 
 def _is_plain(block: Any) -> bool:

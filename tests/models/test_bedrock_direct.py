@@ -27,7 +27,7 @@ from botocore.exceptions import BotoCoreError
 from botocore.stub import Stubber
 from loopback import Sent, Site, certificate
 from model_requests import CLAUDE, TOOLS, ask, step, user
-from model_servers import Answer, aws_error, aws_stream, event, json_answer
+from model_servers import Answer, aws_error, aws_stream, event, failure, json_answer
 
 from orchestrator.errors import AccessDenied, DependencyFailed, LimitExceeded, OrchestratorError
 from orchestrator.models import BedrockModel, ModelReply
@@ -245,6 +245,10 @@ def test_whole_answers_are_what_boto3_makes_of_them(serve, monkeypatch, way):
         for content in contents
     ]
     answers += [json_answer(value) for value in ({}, [], {"output": None}, "text")]
+    odd: list[Any] = [None, [], {"inputTokens": "3"}, {"outputTokens": 2.7}, {"inputTokens": None}]
+    answers += [json_answer({**WHOLE, "usage": usage}) for usage in odd]
+    answers += [json_answer({**WHOLE, "stopReason": reason}) for reason in (None, 5)]
+    answers += [Answer(json.dumps(WHOLE).replace("1,", "1e400,", 1).encode())]
     answers += [Answer(b"<html>"), Answer(b""), Answer(b"[" * 100_000)]
     for answer in answers:
         model = BedrockModel(CLAUDE, endpoint_url=serve(answer).url)
@@ -324,6 +328,17 @@ def test_what_breaks_off_is_tried_again_and_reported_as_by_boto3(
         assert count == (3 if b"chunked" not in data or way in (complete, acomplete) else 1)
 
 
+@pytest.mark.parametrize("way", [complete, acomplete])
+def test_an_answer_shorter_than_its_length_is_cut_for_boto3_too(monkeypatch, no_waiting, way):
+    with Raw(b'HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{"output":').running() as server:
+        model = BedrockModel(CLAUDE, endpoint_url=server.url, max_attempts=3)
+        ours = outcome(way, model)
+        monkeypatch.setattr(direct, "is_patched", lambda: True)
+        assert outcome(way, model) == ours
+        assert "ConnectionClosedError" in ours[1]
+        assert server.count == 6
+
+
 @WAYS
 @pytest.mark.parametrize(
     "data",
@@ -370,6 +385,17 @@ def test_refusals_are_tried_again_and_reported_as_by_boto3(
     assert issubclass(ours[0], OrchestratorError)
     assert len(server.asked) == 2 * count
     assert len({asked.path for asked in server.asked}) == 1
+
+
+@pytest.mark.parametrize("way", [stream, astream])
+@pytest.mark.parametrize("by_boto3", [False, True])
+def test_an_exception_in_a_stream_has_the_requests_id(monkeypatch, serve, way, by_boto3):
+    answer = aws_stream(DELTA, failure("modelStreamErrorException", "it stumbled"))
+    answer.headers["x-amzn-RequestId"] = "req-7"
+    model = BedrockModel(CLAUDE, endpoint_url=serve(answer).url)
+    monkeypatch.setattr(direct, "is_patched", lambda: by_boto3)
+    with pytest.raises(DependencyFailed, match=r"\(ModelStreamErrorException, request req-7\)"):
+        way(model)
 
 
 @WAYS

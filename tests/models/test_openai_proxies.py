@@ -150,10 +150,11 @@ def test_a_proxy_forwards_plain_requests(way, serve, monkeypatch):
     assert asked.headers["proxy-authorization"] == "Basic bmFtZTpwYXNz"
 
 
-def test_hosts_that_need_no_proxy_are_asked_directly(serve, monkeypatch):
+@pytest.mark.parametrize("port", [False, True], ids=["host", "host and port"])
+def test_hosts_that_need_no_proxy_are_asked_directly(serve, monkeypatch, port):
     server, proxy = serve(json_answer(OK)), serve(json_answer(OK))
     monkeypatch.setenv("all_proxy", proxy.url)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", server.url.removeprefix("http://") if port else "127.0.0.1")
     assert complete(OpenAIModel("m", server.url)).text == "ok"
     assert (len(server.asked), len(proxy.asked)) == (1, 0)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 
-from orchestrator.errors import AccessDenied
-from orchestrator.support.aws import Settings, Target, get_shared_client
+from orchestrator.errors import AccessDenied, ValidationError
+from orchestrator.support.aws import Settings, Target, get_shared_client, translate_errors
 
 pytestmark = pytest.mark.usefixtures("canaries")
 
@@ -61,6 +63,10 @@ def test_other_settings_are_another_client(other: Settings) -> None:
         ("AWS_ACCESS_KEY_ID", "another"),
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
         ("AWS_ENDPOINT_URL_BEDROCK_AGENT_RUNTIME", "http://127.0.0.1:9"),
+        ("AWS_USE_FIPS_ENDPOINT", "true"),
+        ("AWS_CA_BUNDLE", "authority.pem"),
+        ("HTTPS_PROXY", "http://127.0.0.1:9"),
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/other"),
     ],
 )
 def test_another_environment_is_another_client(
@@ -118,3 +124,50 @@ def test_a_token_for_bedrock_is_enough_for_bedrock_alone(monkeypatch: pytest.Mon
     assert get_shared_client(SETTINGS, TARGET)
     with pytest.raises(AccessDenied, match="no AWS credentials"):
         get_shared_client(Settings("s3"), TARGET)
+
+
+def use_program(monkeypatch: pytest.MonkeyPatch, folder: Path, prints: str) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    program = folder / "program.py"
+    program.write_text(f"print({prints!r})")
+    config = folder / "config"
+    config.write_text(f"[default]\ncredential_process = {sys.executable} {program}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+
+
+def test_a_program_that_prints_no_credentials_is_a_matter_of_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "secret that is no JSON")
+    with pytest.raises(AccessDenied, match=r"\(CredentialRetrievalError\): set AWS_PROFILE") as e:
+        get_shared_client(SETTINGS, TARGET)
+    assert "secret" not in e.value.message + e.value.hint
+
+
+def test_a_program_that_is_not_there_is_a_matter_of_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_program(monkeypatch, tmp_path, "")
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = {tmp_path / 'none'}\n")
+    with pytest.raises(AccessDenied, match="CredentialRetrievalError"):
+        get_shared_client(SETTINGS, TARGET)
+
+
+def test_credentials_that_have_expired_as_they_come_are_a_matter_of_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    key = {"AccessKeyId": "A", "SecretAccessKey": "B", "SessionToken": "C"}
+    expired = {"Version": 1, **key, "Expiration": "2020-01-01T00:00:00Z"}
+    use_program(monkeypatch, tmp_path, json.dumps(expired))
+    client = get_shared_client(
+        Settings("bedrock-runtime", endpoint_url="http://127.0.0.1:9"), TARGET
+    )
+    with pytest.raises(AccessDenied, match="CredentialRetrievalError"), translate_errors(TARGET):
+        client.converse(modelId="m", messages=[])
+
+
+@pytest.mark.parametrize("url", ["localhost:8080", "http://a b", "https://[::1"])
+def test_an_endpoint_that_is_no_address_is_the_callers_mistake(url: str) -> None:
+    with pytest.raises(ValidationError, match=r"is no http:// or https:// address; correct"):
+        get_shared_client(Settings("bedrock-runtime", endpoint_url=url), TARGET)

@@ -50,6 +50,9 @@ def of(error: Exception, target: Target = TARGET) -> OrchestratorError:
         ("modelNotReadyException", 0, ModelNotReady, "try again in a minute"),
         ("SlowDown", 503, ThrottlingError, "after retries"),
         ("", 429, ThrottlingError, "after retries"),
+        ("RequestTimeTooSkewed", 403, AccessDenied, "set this machine's clock"),
+        ("401", 401, AccessDenied, "refused the credentials"),
+        ("400", 400, ValidationError, "refused the request (400, request r-1)"),
         ("NoSuchKey", 404, ResourceNotFound, "look there"),
         ("ValidationException", 400, ValidationError, "refused the request"),
         ("throttlingException", 0, ThrottlingError, "(ThrottlingException, request r-1)"),
@@ -63,6 +66,12 @@ def test_each_refusal_has_its_error(code: str, status: int, kind: type, told: st
     assert "request r-1" in error.message
     assert told in error.message
     assert getattr(error, "resource", "x") == "x"
+
+
+def test_a_signature_of_another_time_is_a_matter_of_the_clock() -> None:
+    text = "Signature expired: 20260101T000000Z is now earlier than 20260101T010000Z"
+    found = of(refusal("InvalidSignatureException", 403, text))
+    assert "set this machine's clock" in found.message and "sign in" not in found.message
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "NoSuchKey", "ValidationException", "Odd"])
@@ -105,6 +114,20 @@ def test_wrong_parameters_are_named_without_their_values() -> None:
 def test_what_happens_on_the_way(error: Exception, kind: type, told: str) -> None:
     assert type(of(error)) is kind
     assert told in of(error).message
+
+
+def test_what_is_wrong_in_the_configuration_is_for_who_runs_the_program() -> None:
+    words = "Bearer authorization requires an HTTPS endpoint."
+    found = of(boto.InvalidEndpointConfigurationError(msg=words))
+    assert isinstance(found, AccessDenied)
+    assert "configuration cannot be used for the thing 'x'" in found.message
+    assert words in found.hint and words not in found.message
+
+
+def test_a_certificate_that_nobody_vouches_for_has_a_way_out() -> None:
+    found = of(boto.SSLError(endpoint_url="u", error="e"))
+    assert type(found) is DependencyFailed
+    assert "(SSLError)" in found.message and "AWS_CA_BUNDLE names a file" in found.message
 
 
 def test_only_who_runs_the_program_reads_the_name_of_a_profile_that_is_not_there() -> None:

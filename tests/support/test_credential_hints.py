@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from orchestrator.cli import app
 from orchestrator.errors import AccessDenied
 from orchestrator.models import BedrockModel
-from orchestrator.support.aws import Target, failure
+from orchestrator.support.aws import Settings, Target, failure, get_shared_client
 from orchestrator.support.aws.failures import LOCAL_MODEL
 
 
@@ -32,6 +32,8 @@ def refuse(code: str, target: Target) -> AccessDenied:
     return error
 
 
+# boto3 asks the one of these that it knows itself, and the profile's before the other.
+BOTH = {"AWS_DEFAULT_REGION": "eu-west-1", "AWS_REGION": "us-west-2"}
 WHO = "`aws sts get-caller-identity{}` says whose credentials these are"
 
 
@@ -40,6 +42,7 @@ WHO = "`aws sts get-caller-identity{}` says whose credentials these are"
     [
         (("eu-west-1", "ops"), {}, "the profile 'ops' in the region eu-west-1"),
         ((None, None), {"AWS_PROFILE": "p", "AWS_REGION": "r"}, "the profile 'p' in the region r"),
+        ((None, None), BOTH, "the default profile in the region eu-west-1"),
         ((None, "ops"), {"AWS_ACCESS_KEY_ID": "AKIA"}, "the profile 'ops'"),
         ((None, None), {"AWS_ACCESS_KEY_ID": "AKIA"}, "AWS_ACCESS_KEY_ID of the environment"),
         ((None, None), {}, "the default profile"),
@@ -60,6 +63,23 @@ def test_a_hint_names_the_profile_and_the_region(
     assert error.hint == f"asked with {expected}; {who}"
     # Callers over HTTP read the message, and not whose account it is.
     assert "ops" not in error.message and "profile 'p'" not in error.message
+
+
+def test_the_region_is_the_one_that_was_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    keys = "aws_access_key_id = a\naws_secret_access_key = b\n"
+    config.write_text(f"[profile ops]\nregion = ap-south-1\n{keys}")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_REGION", "us-west-2")
+    target = Target("it", "x", "allow it:Use", profile="ops")
+    settings = Settings("bedrock-runtime", profile="ops", endpoint_url="http://127.0.0.1:9")
+    region = get_shared_client(settings, target).meta.region_name
+    assert region == "ap-south-1"
+    assert f"in the region {region};" in refuse("AccessDenied", target).hint
+    missing = failure(boto.EndpointConnectionError(endpoint_url="u"), target)
+    assert missing is not None and f"the region {region!r}" in missing.message
 
 
 @pytest.mark.parametrize("code", ["ExpiredTokenException", "UnrecognizedClientException"])

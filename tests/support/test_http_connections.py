@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import socket
 import ssl
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 from loopback import certificate
 
-from orchestrator.support.http import Address, LoopConnections, ResponseReader, Waits
+from orchestrator.support.http import Address, Connections, LoopConnections, ResponseReader, Waits
 from orchestrator.support.http import async_connections as module
 from orchestrator.support.reply_bounds import ReplyBounds
 
@@ -193,6 +194,27 @@ def test_the_next_address_is_tried_when_the_first_says_nothing(
         assert asyncio.run(ask(pools_of(port, "two.test"))) == b"ok"
 
 
+def test_cancelled_requests_leave_no_connection_open() -> None:
+    async def cancel_after(pools: Any, rounds: int) -> None:
+        task = asyncio.create_task(ask(pools))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def run(pools: Any) -> None:
+        for rounds in range(24):  # wherever it is by then
+            await cancel_after(pools, rounds)
+        await asyncio.sleep(0)
+
+    with listening(*[answering(b"ok")] * 24) as port, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        asyncio.run(run(pools_of(port)))
+        gc.collect()
+    assert [str(it.message) for it in seen] == []
+
+
 @contextmanager
 def mute(host: str, port: int) -> Iterator[None]:
     """An address where nobody takes connections: as many wait already as may."""
@@ -269,6 +291,48 @@ def test_a_forked_process_does_not_hold_its_parents_connections() -> None:
             os.close(writing)
             os.close(reading)
             os.waitpid(child, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_the_places_of_its_parents_threads() -> None:
+    """And none of their connections: the parent's end is the connection's."""
+    asked, ended, done = Event(), Event(), Event()
+
+    def hold(connection: socket.socket) -> None:
+        read_head(connection)
+        asked.set()
+        done.wait(60)
+        answer(connection)
+        connection.settimeout(30)
+        if not connection.recv(1):
+            ended.set()
+
+    reading, writing = os.pipe()
+    with listening(hold, answering(b"child")) as port:
+        connections = Connections(Address("127.0.0.1", port, None), Waits(20.0, 20.0), 1)
+
+        def send() -> bytes:
+            bounds = ReplyBounds(1_000)
+            return connections.send(b"POST / HTTP/1.1\r\n\r\n", bounds, streamed=False).content
+
+        with ThreadPoolExecutor(1) as threads:
+            in_parent = threads.submit(send)
+            assert asked.wait(60)
+            child = os.fork()
+            if not child:
+                signal.alarm(60)
+                os.close(writing)
+                status = 0 if send() == b"child" else 1
+                os.read(reading, 1)
+                os._exit(status)
+            os.close(reading)
+            done.set()
+            assert in_parent.result(60) == b"ok"
+        connections.close()
+        assert ended.wait(20)
+        os.close(writing)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_connections_end_with_a_loop_that_was_only_closed() -> None:

@@ -136,4 +136,5 @@ def _put_stream(
     response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any
 ) -> None:
     if response_dict["status_code"] == 200:
-        customized_response_dict["stream"] = Frames(response_dict["body"])
+        request_id = response_dict["headers"].get("x-amzn-requestid", "")
+        customized_response_dict["stream"] = Frames(response_dict["body"], request_id)

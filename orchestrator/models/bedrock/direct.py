@@ -265,7 +265,8 @@ class _Exchange:
         )
         if self.streamed:
             if isinstance(response, Response):
-                return {"stream": Frames(Body(response, self._place.url))}
+                body = Body(response, self._place.url)
+                return {"stream": Frames(body, body.request_id)}
             return {"stream": AsyncBody(response, self._place.url)}
         return read_answer(response.content) or self._parse(response)
 
@@ -317,11 +318,16 @@ class _Exchange:
 
 
 class Body:
-    """The bytes of a stream of events, with botocore's errors, as `Frames` reads them."""
+    """The bytes of a stream of events, with botocore's errors, as `Frames` reads them.
+
+    Attributes:
+        request_id: The id that Bedrock gave to the request; empty when it gave none.
+    """
 
     def __init__(self, response: Any, url: str) -> None:
         self._response = response
         self._url = url
+        self.request_id = response.headers.get("x-amzn-requestid", "")
 
     def read(self) -> bytes:
         """The next piece; empty at the end."""

@@ -29,15 +29,17 @@ class Frames:
     `ParserError` for bytes that are no events.
     """
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, raw: Any, request_id: str = "") -> None:
+        """Reads nothing yet; errors have the id that Bedrock gave to the request."""
         self._raw = raw
+        self._request_id = request_id
 
     def close(self) -> None:
         """Closes the response; the connection too, unless the response was read to its end."""
         self._raw.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        reader = FrameReader()
+        reader = FrameReader(self._request_id)
         for piece in self._raw.stream():
             yield from reader.feed(piece)
 
@@ -45,7 +47,9 @@ class Frames:
 class FrameReader:
     """Reads events from bytes, in whatever pieces they come; errors as `Frames` raises them."""
 
-    def __init__(self) -> None:
+    def __init__(self, request_id: str = "") -> None:
+        """Has read nothing yet."""
+        self._request_id = request_id
         self._rest: bytes | bytearray = b""
         # Headers are the same bytes for every event of a kind.
         self._headers: dict[bytes, tuple[str, Any]] = {}
@@ -73,7 +77,7 @@ class FrameReader:
             head = bytes(data[start + 12 : payload])
             kind, headers = self._headers.get(head) or self._read_headers(head)
             if not kind:
-                raise _exception(headers, bytes(data[payload : stop - 4]))
+                raise _exception(headers, bytes(data[payload : stop - 4]), self._request_id)
             yield {kind: _object(data[payload : stop - 4])}
             start = stop
         self._rest = data[start:] if start else data
@@ -128,16 +132,18 @@ def _decode_slowly(payload: bytes | bytearray) -> Any:
         raise _build_error("an event's payload is not JSON") from None
 
 
-def _exception(headers: Any, payload: bytes) -> Exception:
+def _exception(headers: Any, payload: bytes, request_id: str) -> Exception:
     from botocore.exceptions import EventStreamError
 
     if headers.get(":message-type") == "exception":
-        error = _object(payload)
-        text = error.get("message") or error.get("Message") if isinstance(error, dict) else ""
+        told = _object(payload)
+        text = told.get("message") or told.get("Message") if isinstance(told, dict) else ""
         code = headers.get(":exception-type", "")
     else:
         code, text = headers.get(":error-code", ""), headers.get(":error-message", "")
-    return EventStreamError({"Error": {"Code": code, "Message": text or ""}}, "ConverseStream")
+    error = {"Code": code, "Message": text or ""}
+    response: Any = {"Error": error, "ResponseMetadata": {"RequestId": request_id}}
+    return EventStreamError(response, "ConverseStream")
 
 
 def _build_error(what: str) -> Exception:

@@ -173,7 +173,8 @@ class BedrockModel(Model):
         with translate_errors(self._target):
             pieces, bounds = converse.Pieces(), self._bounds(request, stream=True)
             response = await self._aconverse(service, "converse_stream", request, bounds)
-            body, frames = response["stream"], FrameReader()
+            body = response["stream"]
+            frames = FrameReader(body.request_id)
             try:
                 with keep_sent_credentials(), _translate_errors(self.model_id):
                     while data := await body.read():
@@ -397,7 +398,7 @@ def _translate_errors(model_id: str) -> Iterator[None]:
     try:
         yield
     except (
-        *(AttributeError, IndexError, KeyError, TypeError, ValueError),
+        *(AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError),
         RecursionError,  # botocore's own reading of deep JSON
     ) as error:
         if isinstance(error, BotoCoreError):

@@ -17,9 +17,10 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from orchestrator.errors import ResourceNotFound
+from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.aws.failures import (
     Target,
+    find_region,
     translate_errors,
     without_credentials,
     without_region,
@@ -49,7 +50,11 @@ _ENVIRONMENT = tuple(
     """
     AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_BEARER_TOKEN_BEDROCK AWS_PROFILE
     AWS_DEFAULT_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE
-    AWS_ENDPOINT_URL
+    AWS_ROLE_ARN AWS_ROLE_SESSION_NAME AWS_WEB_IDENTITY_TOKEN_FILE
+    AWS_CONTAINER_CREDENTIALS_FULL_URI AWS_CONTAINER_CREDENTIALS_RELATIVE_URI
+    AWS_ENDPOINT_URL AWS_IGNORE_CONFIGURED_ENDPOINT_URLS AWS_USE_FIPS_ENDPOINT
+    AWS_USE_DUALSTACK_ENDPOINT AWS_CA_BUNDLE REQUESTS_CA_BUNDLE
+    HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy NO_PROXY no_proxy
     """.split()
 )
 # When a call began, in the context that botocore keeps of it.
@@ -106,11 +111,11 @@ def get_shared_client(
 
 def _create_client(settings: Settings, target: Target) -> Any:
     from botocore.config import Config
-    from botocore.exceptions import NoRegionError
+    from botocore.exceptions import BotoCoreError, NoRegionError
 
     session = _session(settings)
     bearer = settings.service.startswith("bedrock") and "AWS_BEARER_TOKEN_BEDROCK" in os.environ
-    if not bearer and session.get_credentials() is None:
+    if not bearer and _load_credentials(session) is None:
         raise without_credentials(target)
     config = Config(
         connect_timeout=settings.connect_timeout,
@@ -124,13 +129,19 @@ def _create_client(settings: Settings, target: Target) -> Any:
     try:
         client = session.client(
             settings.service,
-            # boto3 itself reads only AWS_DEFAULT_REGION; the other SDKs and Lambda say AWS_REGION.
-            region_name=session.region_name or os.environ.get("AWS_REGION"),
+            region_name=find_region(session.region_name),
             endpoint_url=settings.endpoint_url,
             config=config,
         )
     except NoRegionError:
         raise without_region(target) from None
+    except ValueError as error:
+        if isinstance(error, BotoCoreError):
+            raise
+        raise ValidationError(
+            f"{target.what} cannot be asked: the endpoint that is to be asked for it is no http:// "
+            "or https:// address; correct endpoint_url=..., AWS_ENDPOINT_URL or the profile's"
+        ) from None
     if settings.endpoint_url is None and _is_served(client.meta.endpoint_url):
         raise ResourceNotFound(
             f"{target.what} is not on this server, and is not looked for in AWS: in the server's "
@@ -140,6 +151,35 @@ def _create_client(settings: Settings, target: Target) -> Any:
     if settings.deadline is not None:
         _limit_retries(client, settings.service, settings.deadline)
     return client
+
+
+def _load_credentials(session: Any) -> Any:
+    with _translate_source_errors():
+        found = session.get_credentials()
+    if hasattr(found, "refresh_needed"):
+        get_frozen = found.get_frozen_credentials
+
+        def get_frozen_credentials() -> Any:
+            with _translate_source_errors():
+                return get_frozen()
+
+        found.get_frozen_credentials = get_frozen_credentials
+    return found
+
+
+@contextmanager
+def _translate_source_errors() -> Iterator[None]:
+    # botocore lets through what goes wrong in a source of credentials: no JSON from a program, no
+    # such file, or credentials that have expired when they come.
+    from botocore.exceptions import BotoCoreError, CredentialRetrievalError
+
+    try:
+        yield
+    except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, BotoCoreError):
+            raise
+        kind = type(error).__name__
+        raise CredentialRetrievalError(provider="credentials", error_msg=kind) from None
 
 
 def _is_served(url: str) -> bool:

@@ -60,10 +60,10 @@ _SIGN_IN = frozenset(
     """
     ExpiredToken ExpiredTokenException IncompleteSignature InvalidAccessKeyId InvalidClientTokenId
     InvalidSignatureException InvalidToken InvalidTokenException MissingAuthenticationToken
-    MissingAuthenticationTokenException RequestExpired SignatureDoesNotMatch
-    UnrecognizedClientException
+    MissingAuthenticationTokenException SignatureDoesNotMatch UnrecognizedClientException
     """.split()
 )
+_TIMES = {"RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"}
 _THROTTLED = frozenset(
     """
     ServiceQuotaExceededException SlowDown Throttling ThrottlingException TooManyRequestsException
@@ -72,6 +72,13 @@ _THROTTLED = frozenset(
 _REFUSED = {"AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
 _MISSING = {"NoSuchBucket", "NoSuchKey", "ResourceNotFoundException"}
 _CREDENTIALS = re.compile("Credential|Token|SSO|Login|Profile|Config")
+_CONFIGURATION = frozenset(
+    """
+    ConfigParseError InfiniteLoopConfigError InvalidConfigError InvalidEndpointConfigurationError
+    ProfileNotFound
+    """.split()
+)
+_CLOCK = re.compile("Signature expired|Signature not yet current")
 _NO_SUCH_MODEL = re.compile(r"model identifier|model ID .* (?:invalid|not (?:found|exist))")
 # What of botocore's report on wrong parameters is names; the rest of it repeats the values.
 _PARAMETER = re.compile(r'for parameter ([\w.\[\]]+)|parameter in ([\w.\[\]]+): "(\w+)"')
@@ -107,7 +114,6 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
         ClientError,
         NoRegionError,
         ParamValidationError,
-        ProfileNotFound,
     )
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError
@@ -122,15 +128,8 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
         return _of_parameters(error, target)
     if isinstance(error, NoRegionError):
         return without_region(target)
-    if isinstance(error, ProfileNotFound):
-        return AccessDenied(
-            f"no usable AWS credentials for {target.what}: AWS's configuration has no such profile "
-            f"({kind})",
-            resource=target.resource,
-            signed_in=False,
-            hint=f"asked with the profile {error.kwargs['profile']!r}; `aws configure "
-            "list-profiles` lists those that there are",
-        )
+    if kind in _CONFIGURATION:
+        return _of_configuration(error, target)
     if isinstance(error, BotoCoreError) and _CREDENTIALS.search(kind):
         text = f"no usable AWS credentials for {target.what} ({kind}): {_setup(target)}"
         return _deny(text, target, signed_in=False)
@@ -139,17 +138,65 @@ def failure(error: Exception, target: Target) -> OrchestratorError | None:
         # Botocore's own reading of deep JSON ends in a `RecursionError`.
         BotoCoreError | HTTPError | ParserError | ResponseParserError | OSError | RecursionError,
     ):
-        return DependencyFailed(
-            f"{target.what} could not be reached, or the answer broke off ({kind}); check the "
-            f"network, {_describe_region(target)} and the endpoint",
-            resource=target.resource,
-        )
+        return _of_network(kind, target)
     return None
 
 
+def _of_configuration(error: Any, target: Target) -> AccessDenied:
+    kind = type(error).__name__
+    if kind == "ProfileNotFound":
+        return AccessDenied(
+            f"no usable AWS credentials for {target.what}: AWS's configuration has no such profile "
+            f"({kind})",
+            resource=target.resource,
+            signed_in=False,
+            hint=f"asked with the profile {error.kwargs['profile']!r}; `aws configure "
+            "list-profiles` lists those that there are",
+        )
+    return AccessDenied(
+        f"AWS's configuration cannot be used for {target.what} ({kind}): correct it in the "
+        "environment or in AWS's configuration file",
+        resource=target.resource,
+        signed_in=False,
+        hint=_redact(error),
+    )
+
+
+def _of_network(kind: str, target: Target) -> DependencyFailed:
+    if kind == "SSLError":
+        text = (
+            f"{target.what} could not be asked safely ({kind}): check the endpoint's name and "
+            "certificate; AWS_CA_BUNDLE names a file with the authorities that are trusted"
+        )
+    else:
+        text = (
+            f"{target.what} could not be reached, or the answer broke off ({kind}); check the "
+            f"network, {_describe_region(target)} and the endpoint"
+        )
+    return DependencyFailed(text, resource=target.resource)
+
+
+def find_region(configured: str | None) -> str | None:
+    """The region that is asked, with the one that boto3 finds in its configuration."""
+    # boto3 itself reads only AWS_DEFAULT_REGION; the other SDKs and Lambda say AWS_REGION.
+    return configured or os.environ.get("AWS_REGION")
+
+
+def _find_region_of(target: Target) -> str | None:
+    from botocore.exceptions import BotoCoreError
+    from botocore.session import Session
+
+    configured = target.region
+    if not configured:
+        try:
+            configured = Session(profile=target.profile).get_config_variable("region")
+        except BotoCoreError:  # which was, or will be, told by itself
+            configured = os.environ.get("AWS_DEFAULT_REGION")
+    return find_region(configured)
+
+
 def _describe_region(target: Target) -> str:
-    known = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    region = target.region or known
+    region = _find_region_of(target)
     return f"the region {region!r}" if region else "the region"
 
 
@@ -254,7 +301,7 @@ class _Credentials(NamedTuple):
 def _describe_credentials(target: Target) -> _Credentials:
     # In boto3's order: a profile that is passed, keys of the environment, its profile.
     env = os.environ
-    region = target.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    region = _find_region_of(target)
     place = f" in the region {region}" if region else ""
     profile = target.profile
     if profile is None and env.get("AWS_ACCESS_KEY_ID"):
@@ -285,10 +332,16 @@ def _of_service(error: Any, target: Target) -> OrchestratorError:
     return _build_error(kind, place, f": {text}" if shows_text else "", target)
 
 
-_Kind = Literal["sign in", "denied", "not ready", "throttled", "missing", "wrong", "failed"]
+_Kind = Literal[
+    "clock", "sign in", "denied", "not ready", "throttled", "missing", "wrong", "failed"
+]
 
 
 def _kind(code: str, status: int, text: str) -> _Kind:
+    if code.isdigit():  # AWS did not say; botocore's parser repeats the status
+        code = ""
+    if code in _TIMES or _CLOCK.search(text):
+        return "clock"
     if code in _SIGN_IN or (status == 401 and not code):
         return "sign in"
     if code in _REFUSED or status in (401, 403):
@@ -305,6 +358,11 @@ def _kind(code: str, status: int, text: str) -> _Kind:
 def _build_error(kind: _Kind, place: str, words: str, target: Target) -> OrchestratorError:
     what, resource = target.what, target.resource
     match kind:
+        case "clock":
+            text = (
+                f"AWS refused the time of the request for {what}{place}: set this machine's clock"
+            )
+            return _deny(text, target, signed_in=True)
         case "sign in":
             return _deny(
                 f"AWS refused the credentials for {what}{place}: they are wrong or have expired; "

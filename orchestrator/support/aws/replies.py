@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from http.client import IncompleteRead
 from typing import Any
 
 from orchestrator.support.reply_bounds import ReplyBounds
@@ -138,6 +139,8 @@ class _Reply:
         with raw._error_catcher():
             while piece := self._read_piece(_PIECE, raw._fp.read1):
                 yield piece
+            if raw._fp.length:  # `read1` does not mind an end before that of the body
+                raise IncompleteRead(b"", raw._fp.length)
             raw._fp.close()
 
     def read(self, amt: int | None = None, **_: Any) -> bytes:

@@ -63,8 +63,10 @@ class Connections:
         """Opens nothing yet."""
         self._address = address
         self._waits = waits
+        self._most = most
         self._turns = Semaphore(most)
         self._idle: list[socket.socket] = []
+        self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         close_in_children(self)
         weakref.finalize(self, _close_all, self._idle)
 
@@ -102,7 +104,12 @@ class Connections:
         """Closes the idle connections."""
         _close_all(self._idle)
 
-    close_inherited = close
+    def close_inherited(self) -> None:
+        """Closes, in a forked process, what its parent has open: none of its threads is there."""
+        self._idle.clear()
+        for sock in self._open:
+            sock.close()
+        self._turns = Semaphore(self._most)
 
     def _take_idle(self) -> socket.socket | None:
         with suppress(IndexError):  # another thread may have taken the last one
@@ -128,7 +135,9 @@ class Connections:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            return self._secure(sock, bounds)
+            sock = self._secure(sock, bounds)
+            self._open.add(sock)
+            return sock
         except BaseException as error:
             sock.close()
             if isinstance(error, TimeoutError):

@@ -6,8 +6,9 @@ import asyncio
 import socket
 from collections import deque
 from contextvars import Context
-from typing import Any, cast
+from typing import cast
 
+from orchestrator.support.http.addresses import connect
 from orchestrator.support.http.connections import Address
 from orchestrator.support.http.proxies import Proxy, TunnelReader, encode_connect
 from orchestrator.support.http.sockets import is_readable
@@ -17,8 +18,6 @@ _HIGH = 131_072
 # Bytes that are looked at in one go. In the worst case, chunks of one byte, they take some
 # milliseconds, and everything else in the event loop waits.
 _PIECE = 16_384
-# Seconds until the next address of a host is tried, too (RFC 8305).
-_ATTEMPT_DELAY = 0.25
 # Seconds between two pieces of a proxy's answer; whoever opens the connection has a time for all.
 _TUNNEL_SECONDS = 60.0
 
@@ -153,10 +152,9 @@ class Connection(asyncio.Protocol):
     async def _open(self, address: Address) -> None:
         loop = asyncio.get_running_loop()
         tls = address.tls if address.proxy is None else None
-        # Other loops than asyncio's, such as uvloop's, only try the addresses in turn.
-        own = isinstance(loop, asyncio.BaseEventLoop)
-        options: dict[str, Any] = {"happy_eyeballs_delay": _ATTEMPT_DELAY} if own else {}
-        await loop.create_connection(lambda: self, *address.first, ssl=tls, **options)
+        sock = await connect(*address.first)
+        name = None if tls is None else address.host
+        await loop.create_connection(lambda: self, sock=sock, ssl=tls, server_hostname=name)
         if address.proxy is not None and address.tls is not None:
             await self._open_tunnel(loop, address.proxy, address)
 

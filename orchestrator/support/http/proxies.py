@@ -23,7 +23,7 @@ class Proxy(NamedTuple):
         return [("proxy-authorization", self.authorization)] if self.authorization else []
 
 
-def find_proxy(scheme: str, host: str) -> Proxy | None:
+def find_proxy(scheme: str, host: str, port: int) -> Proxy | None:
     """The proxy for a server, by `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
 
     Raises:
@@ -33,7 +33,7 @@ def find_proxy(scheme: str, host: str) -> Proxy | None:
 
     proxies = getproxies()
     url = proxies.get(scheme) or proxies.get("all")
-    if not url or proxy_bypass(host):
+    if not url or proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
         return None
     try:
         place = parse_url(url if "://" in url else f"http://{url}")

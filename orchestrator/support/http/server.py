@@ -90,7 +90,7 @@ class Server:
     def _address(self) -> Address:
         scheme, host, port, *_ = self._place
         tls = build_tls() if scheme == "https" else None
-        return Address(host, port, tls, find_proxy(scheme, host))
+        return Address(host, port, tls, find_proxy(scheme, host, port))
 
     @cached_property
     def _connections(self) -> Connections:
