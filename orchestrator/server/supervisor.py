@@ -10,9 +10,6 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from orchestrator.server import metrics
-from orchestrator.support.logs import get_logger
-
-_log = get_logger("orchestrator.server")
 
 
 class Worker(multiprocess.Process):
@@ -59,7 +56,6 @@ class Supervisor(Multiprocess):
         # Tells of workers that died, and of their successors.
         log = logging.getLogger("uvicorn.error")
         log.setLevel(logging.INFO)
-        log.addHandler(_ForwardingHandler())
         multiprocess.Process = Worker  # type: ignore[misc]
         super().__init__(config, sockets)
 
@@ -72,10 +68,3 @@ class Supervisor(Multiprocess):
         for listening in self.sockets:
             listening.close()
         super().join_all()
-
-
-class _ForwardingHandler(logging.Handler):
-    """Has another library's messages in the server's own log."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        _log.handle(record)

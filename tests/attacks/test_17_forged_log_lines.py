@@ -20,7 +20,7 @@ import orchestrator
 from orchestrator.actions.handlers import _print
 from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.path_redaction import PathRedactor
-from orchestrator.server.supervisor import _ForwardingHandler
+from orchestrator.server.serving import _ForwardingHandler
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import escape, get_logger
 
@@ -197,6 +197,7 @@ def test_every_logger_of_the_package_is_made_in_one_place() -> None:
         "agent/durable/worker.py: logging.getLogger('dbos')",
         "cli/commands.py: logging.getLogger('orchestrator')",
         "cli/terminal.py: logging.getLogger('orchestrator.handler')",
+        "server/serving.py: logging.getLogger(name)",
         "server/supervisor.py: logging.getLogger('uvicorn.error')",
         "support/logs.py: logging.getLogger(name)",
     ]

@@ -89,6 +89,12 @@ class Protocol(H11Protocol):
         self._looked = 0 if found else max(len(head) - 2, 0)
         return found is not None and found["folded"] is not None
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: the request is answered as it is, and has its line in the log.
+
+        Uvicorn would have a library installed that the server has no use for.
+        """
+
     def on_response_complete(self) -> None:
         """Waits for the next request, or the rest of what has come already."""
         super().on_response_complete()
