@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import signal
+import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -41,6 +42,7 @@ from orchestrator.server.operations import Caller, EventStream, Request
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
+from orchestrator.server.uvicorn_config import FastStopServer, build_config
 from orchestrator.testing import ScriptedModel
 
 
@@ -143,6 +145,25 @@ def converse(url: str) -> str:
             modelId="any", messages=[{"role": "user", "content": [{"text": "Hello"}]}]
         )
     return str(error.value.response["Error"]["Code"])
+
+
+def test_a_server_that_has_answered_so_many_requests_as_it_may_ends_by_itself(
+    threads: ThreadPoolExecutor,
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        server = FastStopServer(build_config(app, lifespan="off", limit_max_requests=1))
+        running = threads.submit(server.run, sockets=[listening])
+        with closing(http.client.HTTPConnection(*listening.getsockname(), timeout=60)) as asking:
+            asking.request("GET", "/")
+            assert asking.getresponse().status == 204
+        try:
+            running.result(60)
+        finally:
+            server.end()
 
 
 @pytest.mark.exhaustive
