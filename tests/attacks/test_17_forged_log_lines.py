@@ -6,6 +6,8 @@ import ast
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -181,6 +183,16 @@ def test_escaping_twice_changes_nothing() -> None:
     for mark in MARKS:
         once = escape(f"a{mark}b")
         assert once.isprintable() and escape(once) == once
+
+
+def test_a_record_is_escaped_when_no_file_can_be_opened() -> None:
+    # In a process of its own: what was looked up once is found again.
+    told = (
+        "import resource, sys; from orchestrator.support.logs import escape; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); sys.stdout.write(escape('a\\nb'))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, check=False)
+    assert (done.stdout, done.stderr) == (b"a\\nb", b"")
 
 
 def test_every_logger_of_the_package_is_made_in_one_place() -> None:
