@@ -127,7 +127,9 @@ def test_a_second_interrupt_ends_at_once(
     server.end()
 
 
-def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path) -> None:
+def test_a_server_in_a_thread_waits_as_well(
+    model: WaitingModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = Settings(
         port=0, agents=write_agent(tmp_path), model=model.spec, shutdown_seconds=0.2
     )
@@ -137,6 +139,8 @@ def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path)
             assert model.asked.wait(60)
         with pytest.raises(EventStreamError, match="shutting down"):
             text_of(events)
+    # Its line with the status 200 does not say that the turn was left.
+    assert "The server is shutting down. What the turn has done is kept" in caplog.text
 
 
 def converse(url: str) -> str:
