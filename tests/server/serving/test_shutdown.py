@@ -124,7 +124,9 @@ def test_a_second_interrupt_ends_at_once(
         server.signal(signal.SIGINT)
     with pytest.raises(EventStreamError, match="shutting down"):
         told.result()
-    server.end()
+    code, log = server.end()
+    assert code == 0
+    assert "Traceback" not in log
 
 
 def test_a_server_in_a_thread_waits_as_well(
