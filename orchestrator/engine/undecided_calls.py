@@ -39,7 +39,7 @@ class UndecidedCall:
     input: Mapping[str, Any]  # the call as a return of control has it, with its parameters
 
     @property
-    def shown_name(self) -> str:
+    def display_name(self) -> str:
         """Its name as the command line and traces show it: an API's as `group::VERB /path`."""
         api = self.input.get("apiInvocationInput")
         if not api:
@@ -98,7 +98,7 @@ class Undecided:
         }
 
     def _add(self, decided: dict[str, tuple[str, Any]], name: str, decision: Any) -> None:
-        keys = [one.key for one in self.calls if name in (one.key, one.name, one.shown_name)]
+        keys = [one.key for one in self.calls if name in (one.key, one.name, one.display_name)]
         if len(keys) != 1:
             raise ValidationError(
                 f"{name!r} is {'the name of several calls' if keys else 'no undecided call'}; the "
@@ -157,7 +157,7 @@ def build_undecided_error(log: TurnLog, session_id: str) -> ActionOutcomeUnknown
     waits = next(record for record in reversed(log.records) if record.get("undecided"))
     undecided = _read_undecided(log, waits, session_id)
     calls = ", ".join(
-        f"{one.shown_name!r} (idempotency key {one.key!r})" for one in undecided.calls
+        f"{one.display_name!r} (idempotency key {one.key!r})" for one in undecided.calls
     )
     error = ActionOutcomeUnknown(
         f"nobody knows whether {calls} took effect: the process stopped while it ran, or its "
