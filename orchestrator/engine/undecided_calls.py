@@ -38,6 +38,14 @@ class UndecidedCall:
     name: str
     input: Mapping[str, Any]  # the call as a return of control has it, with its parameters
 
+    @property
+    def display_name(self) -> str:
+        """Its name as the command line and traces show it: an API's as `group::VERB /path`."""
+        api = self.input.get("apiInvocationInput")
+        if not api:
+            return self.name
+        return f"{api.get('actionGroup')}::{api.get('httpMethod')} {api.get('apiPath')}"
+
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
@@ -90,7 +98,7 @@ class Undecided:
         }
 
     def _add(self, decided: dict[str, tuple[str, Any]], name: str, decision: Any) -> None:
-        keys = [one.key for one in self.calls if name in (one.key, one.name)]
+        keys = [one.key for one in self.calls if name in (one.key, one.name, one.display_name)]
         if len(keys) != 1:
             raise ValidationError(
                 f"{name!r} is {'the name of several calls' if keys else 'no undecided call'}; the "
@@ -148,7 +156,9 @@ def build_undecided_error(log: TurnLog, session_id: str) -> ActionOutcomeUnknown
     # Somebody may have decided since the turn was suspended.
     waits = next(record for record in reversed(log.records) if record.get("undecided"))
     undecided = _read_undecided(log, waits, session_id)
-    calls = ", ".join(f"{one.name!r} (idempotency key {one.key!r})" for one in undecided.calls)
+    calls = ", ".join(
+        f"{one.display_name!r} (idempotency key {one.key!r})" for one in undecided.calls
+    )
     error = ActionOutcomeUnknown(
         f"nobody knows whether {calls} took effect: the process stopped while it ran, or its "
         f"answer was lost. Nothing is carried out again by itself, and turn {undecided.turn_id} of "

@@ -63,6 +63,32 @@ def hold_back_last() -> Iterator[None]:
         loop.let_go(token)
 
 
+class _RetriedOnce:
+    """A listening socket that takes nothing more of a round once the system has refused.
+
+    Without a free descriptor asyncio tries again a second later: as often as it might have
+    accepted in that round, and each of those tries as often again. A server that reaches its limit
+    of open files would do nothing but fail, and log that.
+    """
+
+    def __init__(self, listening: Any) -> None:
+        self.has_failed = False
+        self._listening = listening
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listening, name)
+
+    def accept(self) -> Any:
+        """Takes a connection, or says that none waits."""
+        if self.has_failed:
+            raise BlockingIOError
+        try:
+            return self._listening.accept()
+        except OSError:
+            self.has_failed = True
+            raise
+
+
 class FairEventLoop(_Loop):
     """Runs what called `go_last` one step at a time, between all other steps.
 
@@ -103,7 +129,9 @@ class FairEventLoop(_Loop):
         # A few connections a round. Of several processes that share the socket, one would take all
         # that wait, and answer them while the others have nothing to do.
         most = min(backlog, _ACCEPTED)
-        super()._accept_connection(factory, listening, tls, server, most, *others)  # type: ignore[misc]
+        once = listening if isinstance(listening, _RetriedOnce) else _RetriedOnce(listening)
+        once.has_failed = False
+        super()._accept_connection(factory, once, tls, server, most, *others)  # type: ignore[misc]
 
     def close(self) -> None:
         """Closes the loop, and forgets what was ready, as other loops do."""

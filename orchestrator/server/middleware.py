@@ -6,6 +6,7 @@ Nothing here knows what a request asks for.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from logging import INFO
 
 from anyio import to_thread
@@ -72,7 +73,7 @@ class ServerMiddleware:
         """Lets a request in, or refuses it."""
         # The application's start and end; websockets are refused there.
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._app(scope, partial(_receive_end, receive), send)
             return
         go_first()
         raw = scope.get("raw_path") or scope["path"].encode()
@@ -276,6 +277,15 @@ def _wrap_send(visit: RequestContext, send: Send) -> Send:
         await send(message)
 
     return send_with_id
+
+
+async def _receive_end(receive: Receive) -> Message:
+    try:
+        return await receive()
+    except asyncio.CancelledError:
+        # After a second Ctrl-C uvicorn cancels what it does not wait for: that is an end as well,
+        # and no failure for the log.
+        return {"type": "lifespan.shutdown"}
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:

@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.errors import DependencyFailed, LimitExceeded, ModelOutputError
 from orchestrator.server.operations import Fault
-from orchestrator.server.wire.faults import as_fault
+from orchestrator.server.wire.faults import INTERNAL, as_fault
 from orchestrator.support.logs import get_logger
 from orchestrator.support.user_code import is_debugging
 
@@ -54,7 +54,9 @@ class PathRedactor:
             for name, it in fault.members.items()
         }
         changed = (message, members) != (fault.message, fault.members)
-        operators = isinstance(error, _OPERATORS_ERRORS)
+        # The server's own fault is raised as one where a turn is left for the next process.
+        own = fault is error and fault.name == INTERNAL
+        operators = own or isinstance(error, _OPERATORS_ERRORS)
         if changed or operators:
             exc_info = error if operators and is_debugging() else None
             _log.warning("request %s: %s", request_id, fault.message, exc_info=exc_info)

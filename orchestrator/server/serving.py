@@ -56,6 +56,8 @@ _WORKER_SECONDS = 60
 _SPARE_SECONDS = 5.0
 # Scrapes of metrics at once.
 _SCRAPES = 16
+# Loggers of those that serve: of requests that are none, of failed tasks, of missing descriptors.
+_FOREIGN = ("uvicorn.error", "asyncio")
 
 
 def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> None:
@@ -219,12 +221,29 @@ def log_requests(log_format: str = "text") -> Callable[[], None]:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
+    forwarding = _ForwardingHandler()
+    foreign = [logging.getLogger(name) for name in _FOREIGN]
+    for one in foreign:
+        one.addHandler(forwarding)
 
     def end() -> None:
+        for one in foreign:
+            one.removeHandler(forwarding)
         log.removeHandler(handler)
         log.propagate = True
 
     return end
+
+
+class _ForwardingHandler(logging.Handler):
+    """Has another library's records in the server's own log.
+
+    Without a handler Python writes them to stderr as they are: without a time, a traceback over
+    many lines, and no JSON where the log is JSON.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _log.handle(record)
 
 
 @contextmanager

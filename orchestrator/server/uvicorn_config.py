@@ -51,13 +51,19 @@ class FastStopServer(uvicorn.Server):
         self.end()
 
     async def main_loop(self) -> None:
-        """Runs until it is asked to end."""
+        """Runs until it is asked to end, or ends by itself, as after so many requests."""
         self._loop = asyncio.get_running_loop()
         if self.should_exit:
             return
         ticking = asyncio.ensure_future(super().main_loop())
-        await self._told.wait()
-        ticking.cancel()
+        told = asyncio.ensure_future(self._told.wait())
+        try:
+            await asyncio.wait((ticking, told), return_when=asyncio.FIRST_COMPLETED)
+            if ticking.done():
+                ticking.result()
+        finally:
+            for one in (ticking, told):
+                one.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Takes no more connections, and waits for what is being answered."""

@@ -7,6 +7,7 @@ filter is on the loggers themselves, so that it holds for every handler.
 
 from __future__ import annotations
 
+import codecs
 import logging
 import re
 from traceback import format_exception
@@ -17,6 +18,9 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+
+# Looked up while the process can still open files: to say that it cannot needs it as well.
+_ENCODE = codecs.getencoder("unicode_escape")
 
 
 def get_logger(name: str) -> logging.Logger:
@@ -33,7 +37,7 @@ def escape(text: str) -> str:
 
 
 def _escape_character(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+    return _ENCODE(found[0])[0].decode("ascii")
 
 
 # A record's `frames`, and an error's traceback, are lines; each is indented, as no record is.

@@ -114,6 +114,30 @@ def test_a_header_over_several_lines_is_refused(url: str, folded: bytes, second:
     assert b"several lines" in told
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [(b"X: a\r\n b\r\n\r\n", b"several lines"), (b"X: " + b"a" * 20_000 + b"\r\n\r\n", b"16,384")],
+    ids=["folded", "large"],
+)
+def test_so_is_one_after_a_body_that_came_late(url: str, sent: bytes, told: bytes) -> None:
+    netloc = urlsplit(url).netloc.encode()
+    head = b"GET /ping HTTP/1.1\r\nHost: " + netloc + b"\r\n"
+    parts = urlsplit(url)
+    with closing(socket.create_connection((parts.hostname, parts.port), timeout=60)) as client:
+        client.sendall(head + b"Content-Length: 2\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        client.sendall(b"{}" + head + sent)
+        answer = b""
+        while piece := client.recv(4096):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 400 ") and told in answer
+
+
+def test_a_head_that_is_too_large_and_comes_at_once(url: str) -> None:
+    with closing(started(url, b"X: " + b"a" * 16_384 + b"\r\n")) as connection:
+        assert status(connection) == 400
+
+
 @pytest.mark.parametrize("piece", [1, 7, 1000])
 def test_a_body_with_such_lines_is_none_of_a_head(url: str, piece: int) -> None:
     body = b'{\r\n "maxResults":\n\t5}'

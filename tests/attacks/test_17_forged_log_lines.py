@@ -6,6 +6,8 @@ import ast
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +22,7 @@ import orchestrator
 from orchestrator.actions.handlers import _print
 from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.path_redaction import PathRedactor
-from orchestrator.server.supervisor import _ForwardingHandler
+from orchestrator.server.serving import _ForwardingHandler
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import escape, get_logger
 
@@ -183,6 +185,16 @@ def test_escaping_twice_changes_nothing() -> None:
         assert once.isprintable() and escape(once) == once
 
 
+def test_a_record_is_escaped_when_no_file_can_be_opened() -> None:
+    # In a process of its own: what was looked up once is found again.
+    told = (
+        "import resource, sys; from orchestrator.support.logs import escape; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0)); sys.stdout.write(escape('a\\nb'))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, check=False)
+    assert (done.stdout, done.stderr) == (b"a\\nb", b"")
+
+
 def test_every_logger_of_the_package_is_made_in_one_place() -> None:
     package = Path(orchestrator.__file__).parent
     made = [
@@ -197,6 +209,7 @@ def test_every_logger_of_the_package_is_made_in_one_place() -> None:
         "agent/durable/worker.py: logging.getLogger('dbos')",
         "cli/commands.py: logging.getLogger('orchestrator')",
         "cli/terminal.py: logging.getLogger('orchestrator.handler')",
+        "server/serving.py: logging.getLogger(name)",
         "server/supervisor.py: logging.getLogger('uvicorn.error')",
         "support/logs.py: logging.getLogger(name)",
     ]

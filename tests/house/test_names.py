@@ -25,6 +25,7 @@ FIXED = {
     "connection_made",  # asyncio's protocol
     "connection_lost",
     "data_received",
+    "_unsupported_upgrade_warning",  # uvicorn's
 }
 
 

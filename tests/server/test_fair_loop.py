@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections import Counter as Counted
 from collections.abc import Coroutine, Iterator
@@ -281,3 +282,37 @@ def test_connections_that_wait_are_taken_by_a_few_a_round(loop: FairEventLoop) -
             opened.enter_context(socket.create_connection(listening.getsockname()))
         loop.run_until_complete(serve(listening))
     assert max(Counted(taken).values()) <= 5
+
+
+class FullListener:
+    """A listening socket of a process that has no descriptor left."""
+
+    def __init__(self, own: socket.socket) -> None:
+        self.own = own
+        self.tries = 0
+
+    def fileno(self) -> int:
+        return self.own.fileno()
+
+    def accept(self) -> Any:
+        self.tries += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_without_a_descriptor_one_try_is_one_try_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    later: list[tuple[Any, tuple[Any, ...]]] = []
+    loop = FairEventLoop()
+    errors: list[Any] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context["message"]))
+    monkeypatch.setattr(
+        loop, "call_later", lambda seconds, call, *given: later.append((call, given))
+    )
+    with ExitStack() as stack:
+        stack.callback(loop.close)
+        listening = FullListener(stack.enter_context(socket.create_server(("127.0.0.1", 0))))
+        for tries in (1, 2, 3):
+            given = (
+                later.pop()[1] if later else (asyncio.Protocol, listening, None, None, 100, 1, 1)
+            )
+            loop._accept_connection(*given)
+            assert (listening.tries, len(errors), len(later)) == (tries, tries, 1)

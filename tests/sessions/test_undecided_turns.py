@@ -13,6 +13,7 @@ from whole_agents import NATIVE, answer, texts_of
 
 from orchestrator import Agent, SessionConflict, ValidationError
 from orchestrator.actions import ActionResult
+from orchestrator.engine.undecided_calls import Undecided, UndecidedCall
 from orchestrator.errors import ActionOutcomeUnknown, DefinitionError
 from orchestrator.sessions import session_label
 
@@ -365,3 +366,12 @@ def test_other_tenants_see_and_decide_nothing(places: Places) -> None:
         assert turn.open_decision is not None
         with pytest.raises(ValidationError, match="no call waits for results"):
             other.invoke("", "s-1", results=turn.open_decision.answer(repeat=["bank::pay"]))
+
+
+def test_an_apis_call_is_named_as_traces_show_it() -> None:
+    api = {"actionGroup": "orders", "httpMethod": "POST", "apiPath": "/orders/{id}"}
+    call = UndecidedCall("k-1", "POST::orders::/orders/{id}", {"apiInvocationInput": api})
+    undecided = Undecided("s-1", "t-1", "Order it", "i-1", (call,), 0)
+    shown = undecided.answer(repeat=["orders::POST /orders/{id}"])
+    assert shown == undecided.answer(repeat=["POST::orders::/orders/{id}"])
+    assert shown == undecided.answer(repeat=["k-1"])

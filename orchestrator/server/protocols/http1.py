@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from orchestrator.server.protocols.batched_writes import BatchedWrites
 from orchestrator.server.protocols.http2 import PREFACE, Http2Protocol
+from orchestrator.server.protocols.http2_stream import PIECE_BYTES, STALL_SECONDS
 
 # Seconds for a request's head, over both protocols.
 HEAD_SECONDS = 20.0
@@ -18,28 +19,65 @@ HEAD_SECONDS = 20.0
 # ends the connection is lost: balancers are to end it first, and AWS's and nginx do in 60 seconds.
 IDLE_SECONDS = 75
 
+# Of a request's head. What `h11` counts is what has come of one that is not whole.
+_HEAD_BYTES = 16_384
+
 _NEXT = re.compile(rb"\n(?:(?P<folded>[ \t])|\r?\n)")
 """What ends a head, or the first line of one that goes on in the next line."""
+
+
+class _Connection(h11.Connection):
+    """Looks at each head before it is read, wherever in the data it begins.
+
+    Headers over several lines are refused, as RFC 9112 asks (section 5.2): whoever reads them
+    otherwise than the server may see another request in them.
+    """
+
+    wrong = ""  # what is wrong with the last head
+    _looked = 0  # how much of a head has been looked at
+
+    def next_event(self) -> Any:
+        """What comes next.
+
+        Raises:
+            RemoteProtocolError: It is no request, or one that is not taken.
+        """
+        if self.their_state is h11.IDLE and (wrong := self._find_wrong_head()):
+            self.wrong = wrong
+            raise h11.RemoteProtocolError(wrong)
+        return super().next_event()
+
+    def _find_wrong_head(self) -> str:
+        head, _ = self.trailing_data
+        found = _NEXT.search(head, self._looked)
+        # What came before is not looked at again with every byte that comes.
+        self._looked = 0 if found else max(len(head) - 2, 0)
+        if found is not None and found["folded"] is not None:
+            return "A header goes over several lines."
+        if (found.start() if found else len(head)) > _HEAD_BYTES:
+            return f"The headers have over {_HEAD_BYTES:,} bytes."
+        return ""
 
 
 class Protocol(H11Protocol):
     """HTTP/1.1, for clients that are at it: who sends no whole head within 20 seconds is cut off.
 
     Uvicorn waits for ever for the rest of a request's head, so that a few thousand clients that
-    send a byte now and then would use up all connections ("slow loris").
-
-    Headers over several lines are refused, as RFC 9112 asks (section 5.2): whoever reads them
-    otherwise than the server may see another request in them.
+    send a byte now and then would use up all connections ("slow loris"). It also waits for ever
+    for a client to read its answer, whose request would hold one of the places at once.
 
     A client that begins with HTTP/2's preface (RFC 9113, section 3.3: "prior knowledge") has its
     connection handed to `Http2Protocol`.
     """
 
     _patience: asyncio.TimerHandle | None = None
-    # How much of a head.
-    _looked = 0
     # The first bytes, while they may still be those of HTTP/2; `None` once that is known.
     _first: bytes | None = b""
+    _reading: asyncio.TimerHandle | None = None  # while the client is to read
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.conn = self._heads = _Connection(h11.SERVER, _HEAD_BYTES)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts waiting for the first request."""
@@ -75,19 +113,15 @@ class Protocol(H11Protocol):
         successor.connection_made(self._bare)
         successor.data_received(data)
 
-    def handle_events(self) -> None:
-        """Looks at a request's head before it is read."""
-        if self.conn.their_state is h11.IDLE and self._has_folded_header():
-            self.send_400_response("A header goes over several lines.")
-        else:
-            super().handle_events()
+    def send_400_response(self, msg: str) -> None:
+        """Says what is wrong with a request's head, where that is known."""
+        super().send_400_response(self._heads.wrong or msg)
 
-    def _has_folded_header(self) -> bool:
-        head, _ = self.conn.trailing_data
-        found = _NEXT.search(head, self._looked)
-        # What came before is not looked at again with every byte that comes.
-        self._looked = 0 if found else max(len(head) - 2, 0)
-        return found is not None and found["folded"] is not None
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: the request is answered as it is, and has its line in the log.
+
+        Uvicorn would have a library installed that the server has no use for.
+        """
 
     def on_response_complete(self) -> None:
         """Waits for the next request, or the rest of what has come already."""
@@ -98,6 +132,32 @@ class Protocol(H11Protocol):
         """Waits no longer."""
         super().connection_lost(exc)
         self._cancel_timer()
+        self._end_reading()
+
+    def pause_writing(self) -> None:
+        """Waits until the client reads, as long as it does."""
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        """Goes on with the answer."""
+        super().resume_writing()
+        self._end_reading()
+
+    def _await_reading(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(STALL_SECONDS, self._check_reading, unread)
+
+    def _check_reading(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < PIECE_BYTES:
+            self.transport.abort()
+        else:
+            self._await_reading()
+
+    def _end_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def _update_timer(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:

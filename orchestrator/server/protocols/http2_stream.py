@@ -16,7 +16,7 @@ _log = get_logger("orchestrator.server")
 # A client that reads slower than one piece in so many seconds has gone, as far as it matters here:
 # its request would hold one of the places at once for ever.
 STALL_SECONDS = 60.0
-_PIECE_BYTES = 16_384
+PIECE_BYTES = 16_384
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -149,8 +149,8 @@ class Http2Stream:
     async def _send_body(self, body: bytes, *, end: bool) -> None:
         if not body and not end:
             return
-        for start in range(0, len(body) or 1, _PIECE_BYTES):
-            piece = body[start : start + _PIECE_BYTES]
+        for start in range(0, len(body) or 1, PIECE_BYTES):
+            piece = body[start : start + PIECE_BYTES]
             await self._send_piece(piece, end=end and start + len(piece) == len(body))
         if end and not self._gone:
             self._complete = True

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,12 +17,16 @@ from botocore.exceptions import ClientError, EventStreamError
 from server_requests import API_KEY, ID, Raw, now, send, write_keys
 from server_requests import client as signed_client
 from serving_support import Start, WaitingModel, client, invoke, text_of, write_agent
+from uvicorn.server import ServerState as UvicornState
+from waiting import until
 
 from orchestrator.server import serving
 from orchestrator.server.protocols import http1
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
+from orchestrator.server.uvicorn_config import build_config
+from orchestrator.testing import ScriptedModel
 
 
 @pytest.fixture
@@ -29,8 +34,9 @@ def serve_with(tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Serves with some settings, in this process."""
     with ExitStack() as stack:
 
-        def serve_with(**settings: Any) -> str:
-            world = stack.enter_context(ServerState(Settings(port=0, **settings)))
+        def serve_with(models: Any = None, **settings: Any) -> str:
+            state = ServerState(Settings(port=0, **settings), models=models)
+            world = stack.enter_context(state)
             return stack.enter_context(serve_in_thread(world))
 
         yield serve_with
@@ -166,6 +172,68 @@ def test_who_is_idle_for_too_long(
     with closing(http.client.HTTPConnection(parts.netloc, timeout=60)) as connection:
         ask(connection)
         assert connection.sock.recv(4096) == b""
+
+
+def test_an_answer_that_is_not_read_keeps_no_place(
+    serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "STALL_SECONDS", 0.2)
+    url = serve_with({"*": ScriptedModel(["x" * 20_000_000])}, concurrency=1)
+    body = b'{"messages": [{"role": "user", "content": [{"text": "Hello"}]}]}'
+    head = f"POST /model/any/converse HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    with closing(raw(url)) as connection:
+        connection.sendall(head.encode() + b"\r\nContent-Type: application/json\r\n\r\n" + body)
+        connection.recv(1)  # the answer has begun, and is not read any further
+        until(lambda: send(url, "GET", "/v1/models", b"").status == 200)
+
+
+class Reader:
+    """A connection and a loop for a protocol: how much is unread, and what happens later."""
+
+    def __init__(self) -> None:
+        self.unread = 0
+        self.aborted = False
+        self.later: list[tuple[float, Callable[[], object]]] = []
+
+    def call_later(self, seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+        one = (seconds, lambda: function(*arguments))
+        self.later.append(one)
+        return SimpleNamespace(cancel=lambda: self.later.remove(one))
+
+    def wait(self, *, read: int) -> None:
+        """The client reads so much, and the time is up."""
+        self.unread -= read
+        (one,) = (it for it in self.later if it[0] == http1.STALL_SECONDS)
+        self.later.remove(one)
+        one[1]()
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def is_closing(self) -> bool:
+        return False
+
+
+def test_who_reads_slowly_is_waited_for() -> None:
+    reader: Any = Reader()
+    protocol = http1.Protocol(build_config(None), UvicornState(), {}, reader)
+    protocol.connection_made(reader)
+    reader.unread = 1_000_000
+    protocol.pause_writing()
+    for _ in range(5):
+        reader.wait(read=16_384)
+    protocol.resume_writing()
+    assert all(seconds != http1.STALL_SECONDS for seconds, _ in reader.later)
+    protocol.pause_writing()
+    assert not reader.aborted
+    reader.wait(read=16_383)
+    assert reader.aborted
 
 
 def test_more_at_once_than_the_limit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import signal
+import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -41,6 +42,7 @@ from orchestrator.server.operations import Caller, EventStream, Request
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
+from orchestrator.server.uvicorn_config import FastStopServer, build_config
 from orchestrator.testing import ScriptedModel
 
 
@@ -122,10 +124,14 @@ def test_a_second_interrupt_ends_at_once(
         server.signal(signal.SIGINT)
     with pytest.raises(EventStreamError, match="shutting down"):
         told.result()
-    server.end()
+    code, log = server.end()
+    assert code == 0
+    assert "Traceback" not in log
 
 
-def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path) -> None:
+def test_a_server_in_a_thread_waits_as_well(
+    model: WaitingModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = Settings(
         port=0, agents=write_agent(tmp_path), model=model.spec, shutdown_seconds=0.2
     )
@@ -135,6 +141,8 @@ def test_a_server_in_a_thread_waits_as_well(model: WaitingModel, tmp_path: Path)
             assert model.asked.wait(60)
         with pytest.raises(EventStreamError, match="shutting down"):
             text_of(events)
+    # Its line with the status 200 does not say that the turn was left.
+    assert "The server is shutting down. What the turn has done is kept" in caplog.text
 
 
 def converse(url: str) -> str:
@@ -143,6 +151,25 @@ def converse(url: str) -> str:
             modelId="any", messages=[{"role": "user", "content": [{"text": "Hello"}]}]
         )
     return str(error.value.response["Error"]["Code"])
+
+
+def test_a_server_that_has_answered_so_many_requests_as_it_may_ends_by_itself(
+    threads: ThreadPoolExecutor,
+) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        server = FastStopServer(build_config(app, lifespan="off", limit_max_requests=1))
+        running = threads.submit(server.run, sockets=[listening])
+        with closing(http.client.HTTPConnection(*listening.getsockname(), timeout=60)) as asking:
+            asking.request("GET", "/")
+            assert asking.getresponse().status == 204
+        try:
+            running.result(60)
+        finally:
+            server.end()
 
 
 @pytest.mark.exhaustive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,42 @@ def test_a_killed_worker_is_replaced(start: Start, model: WaitingModel, tmp_path
     server.signal()
     code, log = server.end()
     assert code == 0
-    assert all(f"Child process [{worker}] died" in log for worker in before)
+    assert all(
+        f"worker process {worker} ended: it was killed by SIGKILL" in log for worker in before
+    )
+
+
+@pytest.mark.exhaustive
+def test_while_workers_are_replaced_others_are_and_the_server_can_end(
+    start: Start, model: WaitingModel, tmp_path: Path
+) -> None:
+    server = start(
+        *("--agents", write_agent(tmp_path), "--model", model.spec, "--shutdown-seconds", 60),
+        *("--state", tmp_path / "sessions.sqlite", "--workers", 2),
+    )
+    before = set(server.wait_for_workers(2))
+    events = invoke(server.url)
+    assert model.asked.wait(60)
+    server.signal(signal.SIGHUP)
+    # Its turn has one of the old ones wait.
+    until(lambda: len(set(server.workers()) - before) == 2 and len(server.workers()) == 3)
+    (busy,) = before & set(server.workers())
+    new = set(server.workers()) - before
+    os.kill(min(new), signal.SIGKILL)
+    until(lambda: len(set(server.workers()) - before - new) == 1)
+    server.signal()
+    until(lambda: server.workers() == [busy])
+    model.go.set()
+    assert text_of(events) == "All is well."
+    assert server.end()[0] == 0
+
+
+def test_a_worker_that_does_not_answer_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    worker = supervisor.Worker(uvicorn.Config("nowhere:app"), [])
+    worker.process = SimpleNamespace(is_alive=lambda: True, pid=17, exitcode=None)
+    assert worker.is_alive(0.5)
+    assert not worker.is_alive(0)
+    assert caplog.messages == ["worker process 17 has not answered for 0 seconds"]
 
 
 def test_the_end_of_a_worker_ends_the_wait_for_its_answer() -> None:
