@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import threading
@@ -230,7 +229,7 @@ def _check_settings(settings: Settings) -> None:
         ),
         ("log_format", ("text", "json").__contains__, "is no format: give text or json"),
         ("workers", lambda it: 0 < it <= 256, "is not possible: give 1 to 256"),
-        ("turn_seconds", lambda it: 0 < it < math.inf, "is no time: give seconds over 0"),
+        ("turn_seconds", lambda it: it > 0, "is no time: give seconds over 0"),
         ("body_bytes", lambda it: it > 0, "lets nothing in: give 1 or more"),
         ("concurrency", lambda it: it > 0, "lets nobody in: give 1 or more"),
         (

@@ -94,7 +94,6 @@ def test_a_port_in_use(run, shop, words):
         (("--region", "eu central"), "is no region"),
         (("--account", "12345"), "give twelve digits"),
         (("--turn-seconds", "0"), "give seconds over 0"),
-        (("--turn-seconds", "nan"), "give seconds over 0"),
         (("--body-bytes", "0"), "give 1 or more"),
         (("--concurrency", "0"), "give 1 or more"),
         (("--lambda", "claims"), "is not NAME=FILE[:FUNCTION]"),
