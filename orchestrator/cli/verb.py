@@ -102,7 +102,7 @@ def _parse_number(kind: type[int | float], least: float | None, text: str) -> in
     except ValueError:
         what = "a whole number" if kind is int else "a number"
         raise typer.BadParameter(f"{text!r} is not {what}") from None
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         raise typer.BadParameter(f"{text!r} is not a finite number")
     if least is not None and number < least:
         raise typer.BadParameter(f"{text} is less than {least}")

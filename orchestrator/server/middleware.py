@@ -73,7 +73,8 @@ class ServerMiddleware:
         """Lets a request in, or refuses it."""
         # The application's start and end; websockets are refused there.
         if scope["type"] != "http":
-            await self._app(scope, partial(_receive_end, receive), send)
+            is_lifespan = scope["type"] == "lifespan"
+            await self._app(scope, partial(_receive_end, receive) if is_lifespan else receive, send)
             return
         go_first()
         raw = scope.get("raw_path") or scope["path"].encode()

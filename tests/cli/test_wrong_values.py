@@ -48,6 +48,7 @@ def test_no_argument_has_one(run):
     [
         (("serve", "--port", "nonsense"), "'--port': 'nonsense' is not a whole number"),
         (("serve", "--port", "80.5"), "'--port': '80.5' is not a whole number"),
+        (("run", "x.pl", "--parallel", f"-{9**999}"), "'--parallel': -"),
         (("serve", "--turn-seconds", "soon"), "'--turn-seconds': 'soon' is not a number"),
         (("serve", "--turn-seconds", "nan"), "'--turn-seconds': 'nan' is not a finite number"),
         (("serve", "--turn-seconds", "inf"), "'--turn-seconds': 'inf' is not a finite number"),

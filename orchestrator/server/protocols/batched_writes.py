@@ -7,6 +7,7 @@ a call of the system that wakes the client up: it took a quarter of a busy worke
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
@@ -19,9 +20,16 @@ class BatchedWrites:
     All else is the transport's own.
     """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        note_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Begins; `note_closed` is called each time the connection was told to close."""
         self._transport = transport
         self._loop = loop
+        self._note_closed = note_closed
         # Not the writer's: what one request has written must not go last because it does, nor
         # because another request of the connection does.
         self._context = Context()
@@ -54,3 +62,4 @@ class BatchedWrites:
         """Closes the connection after what was written."""
         self.flush()
         self._transport.close()
+        self._note_closed()

@@ -82,7 +82,7 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts waiting for the first request."""
         self._bare = transport
-        batched: Any = BatchedWrites(transport, self.loop)
+        batched: Any = BatchedWrites(transport, self.loop, self._await_last_reading)
         super().connection_made(batched)
         self._update_timer()
 
@@ -143,12 +143,21 @@ class Protocol(H11Protocol):
         """Goes on with the answer."""
         super().resume_writing()
         self._end_reading()
+        self._await_last_reading()
+
+    def _await_last_reading(self) -> None:
+        # A connection that was told to close does so when all is read.
+        is_unread = self.transport.is_closing() and self.transport.get_write_buffer_size()
+        if is_unread and self._reading is None:
+            self._await_reading()
 
     def _await_reading(self) -> None:
+        self._end_reading()
         unread = self.transport.get_write_buffer_size()
         self._reading = self.loop.call_later(STALL_SECONDS, self._check_reading, unread)
 
     def _check_reading(self, before: int) -> None:
+        self._reading = None
         if before - self.transport.get_write_buffer_size() < PIECE_BYTES:
             self.transport.abort()
         else:

@@ -187,12 +187,45 @@ def test_an_answer_that_is_not_read_keeps_no_place(
         until(lambda: send(url, "GET", "/v1/models", b"").status == 200)
 
 
+def test_an_answer_that_is_not_read_keeps_no_connection(
+    serve_with: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "IDLE_SECONDS", 0.2)
+    made: list[http1.Protocol] = []
+    begin, end = http1.Protocol.connection_made, http1.Protocol.connection_lost
+
+    def note_begin(self: http1.Protocol, transport: Any) -> None:
+        # Little enough is left for the loop that it never asks the writer to pause.
+        kept = transport.get_extra_info("socket")
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        made.append(self)
+        begin(self, transport)
+
+    def note_end(self: http1.Protocol, error: Exception | None) -> None:
+        made.remove(self)
+        end(self, error)
+
+    monkeypatch.setattr(http1.Protocol, "connection_made", note_begin)
+    monkeypatch.setattr(http1.Protocol, "connection_lost", note_end)
+    url = serve_with({"*": ScriptedModel(["x" * 60_000])})
+    body = b'{"messages": [{"role": "user", "content": [{"text": "Hello"}]}]}'
+    head = f"POST /model/any/converse HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    parts = urlsplit(url)
+    with closing(socket.socket()) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect((parts.hostname, parts.port))
+        connection.sendall(head.encode() + b"\r\nContent-Type: application/json\r\n\r\n" + body)
+        connection.recv(1)
+        until(lambda: not made)
+
+
 class Reader:
     """A connection and a loop for a protocol: how much is unread, and what happens later."""
 
     def __init__(self) -> None:
         self.unread = 0
-        self.aborted = False
+        self.aborted = self.closing = False
         self.later: list[tuple[float, Callable[[], object]]] = []
 
     def call_later(self, seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -217,7 +250,10 @@ class Reader:
         return None
 
     def is_closing(self) -> bool:
-        return False
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
 
 
 def test_who_reads_slowly_is_waited_for() -> None:
@@ -233,6 +269,20 @@ def test_who_reads_slowly_is_waited_for() -> None:
     protocol.pause_writing()
     assert not reader.aborted
     reader.wait(read=16_383)
+    assert reader.aborted
+
+
+def test_who_has_not_read_when_the_connection_closes_is_waited_for_too() -> None:
+    reader: Any = Reader()
+    protocol = http1.Protocol(build_config(None), UvicornState(), {}, reader)
+    protocol.connection_made(reader)
+    reader.unread = 40_000
+    protocol.transport.close()
+    reader.wait(read=20_000)
+    protocol.pause_writing()
+    protocol.resume_writing()
+    assert not reader.aborted
+    reader.wait(read=0)
     assert reader.aborted
 
 
