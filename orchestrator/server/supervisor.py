@@ -57,6 +57,8 @@ class Worker(multiprocess.Process):
                 self.has_started = self.parent_conn.recv()
                 self._asked = None
         except (OSError, EOFError):
+            self.process.join(_MOMENT)  # it is about to end
+            _log.error("worker process %d ended: %s", self.pid, _describe_exit(self.exitcode))
             return False
         if self._asked is None or time.monotonic() - self._asked < timeout:
             return True
@@ -69,7 +71,9 @@ def _has_ended(worker: multiprocess.Process) -> bool:
 
 
 def _describe_exit(code: int | None) -> str:
-    if code is None or code >= 0:
+    if code is None:
+        return "it closed its pipe"
+    if code >= 0:
         return f"its exit code is {code}"
     try:
         name = signal.Signals(-code).name

@@ -143,7 +143,7 @@ def set_environment(patch: pytest.MonkeyPatch, url: str, *, recording: bool) -> 
     for service in services:
         patch.setenv(f"AWS_ENDPOINT_URL_{service}", url)
     patch.delenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", raising=False)
-    # What handlers in files raise is kept for the test, and their own messages are no secret in it.
+    # The test is shown what handlers in files raised. Elsewhere their messages may be secret.
     patch.setenv("ORCHESTRATOR_DEBUG", "1")
     # Without it boto3 looks for credentials at 169.254.169.254, and waits where nobody answers.
     patch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -136,10 +136,11 @@ def use_program(monkeypatch: pytest.MonkeyPatch, folder: Path, prints: str) -> N
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
 
 
+@pytest.mark.parametrize("prints", ["secret that is no JSON", '["secret"]'])
 def test_a_program_that_prints_no_credentials_is_a_matter_of_credentials(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, prints: str
 ) -> None:
-    use_program(monkeypatch, tmp_path, "secret that is no JSON")
+    use_program(monkeypatch, tmp_path, prints)
     with pytest.raises(AccessDenied, match=r"\(CredentialRetrievalError\): set AWS_PROFILE") as e:
         get_shared_client(SETTINGS, TARGET)
     assert "secret" not in e.value.message + e.value.hint

@@ -175,7 +175,7 @@ def _translate_source_errors() -> Iterator[None]:
 
     try:
         yield
-    except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, BotoCoreError):
             raise
         kind = type(error).__name__
