@@ -27,7 +27,7 @@ from whole_agents import (
 from orchestrator import ActionGroup, Agent, Collaborator, ReturnControl, SQLiteStore, TurnEnd
 from orchestrator.actions import ActionResult
 from orchestrator.sessions import Sessions
-from orchestrator.testing import FakeClock
+from orchestrator.testing import FakeClock, InMemoryStore, ScriptedModel
 
 QUESTION = "How many days have I left?"
 
@@ -223,3 +223,20 @@ def test_a_new_process_reads_the_same_trace_from_the_journal(
         first = made(turn.script(family))
     reply = outcome(first, QUESTION, "s-1")
     assert made([]).turns("s-1")[-1].trace == reply.trace
+
+
+def test_a_trace_goes_by_the_type_of_a_damaged_reply() -> None:
+    class Store(InMemoryStore):  # of another class, so that replies are kept as they were read
+        pass
+
+    store = Store()
+    model = ScriptedModel(["<answer>Twelve."], "anthropic.claude-3-5-sonnet-20240620-v1:0")
+    agent = Agent("hr", "You answer questions.", model, sessions=store)
+    agent.invoke("How many?", "s-1")
+    (info,) = store.list()
+    (reply,) = (it for it in store.load(info.key) if it["kind"] == "model")
+    details = reply["response"]["orchestrationParsedResponse"]["responseDetails"]
+    details |= {"invocationType": None, "agentFinalResponse": {}}
+    (turn,) = Agent("hr", "You answer questions.", model, sessions=store).turns("s-1")
+    parts = [part["trace"]["orchestrationTrace"] for part in turn.trace]
+    assert [it for one in parts for it in one][-1] == "modelInvocationOutput"

@@ -162,5 +162,8 @@ def _read_decision(record: Record) -> tuple[str, str | None]:
         rationale, answer = read_usual(record["content"])
         return rationale, answer or None
     parsed = record["response"]["orchestrationParsedResponse"]
-    final = (parsed.get("responseDetails") or {}).get("agentFinalResponse")
-    return parsed.get("rationale") or "", None if final is None else final["responseText"]
+    details = parsed.get("responseDetails") or {}
+    # As the turn does: it goes by the type alone, also where a journal is damaged.
+    is_answer = details.get("invocationType") == "FINISH"
+    final = details["agentFinalResponse"]["responseText"] if is_answer else None
+    return parsed.get("rationale") or "", final
