@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess, multiprocess
@@ -47,8 +48,7 @@ class Worker(multiprocess.Process):
     def is_alive(self, timeout: float = 5) -> bool:
         """Whether the process runs, and has answered within `timeout` seconds, as far as known."""
         if not self.process.is_alive():
-            _log.error("worker process %d ended: %s", self.pid, _describe_exit(self.exitcode))
-            return False
+            return self._log_end()
         try:
             if self._asked is None:
                 self.parent_conn.send(b"ping")
@@ -58,11 +58,14 @@ class Worker(multiprocess.Process):
                 self._asked = None
         except (OSError, EOFError):
             self.process.join(_MOMENT)  # it is about to end
-            _log.error("worker process %d ended: %s", self.pid, _describe_exit(self.exitcode))
-            return False
+            return self._log_end()
         if self._asked is None or time.monotonic() - self._asked < timeout:
             return True
         _log.error("worker process %d has not answered for %g seconds", self.pid, timeout)
+        return False
+
+    def _log_end(self) -> Literal[False]:
+        _log.error("worker process %d ended: %s", self.pid, _describe_exit(self.exitcode))
         return False
 
 

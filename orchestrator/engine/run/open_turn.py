@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -140,17 +140,28 @@ def _find_past_turn(plan: Plan, sessions: Sessions, session: Session, id: str) -
         session.turn_ids = {it["id"] for it in sessions.records(label) if it["kind"] == "turn"}
     if id not in session.turn_ids:
         return None
-    past = Session("", label)
     lost: TurnLog | None = None
-    for record in sessions.records(label):
-        if record["kind"] == "closed" and past.open is not None and past.open.start["id"] == id:
-            lost = past.open
-        past.apply([record])
-        log = past.last_unread
-        if record["kind"] == "end" and log is not None and log.start["id"] == id:
+    for past, log in _iter_past_turns(sessions, label):
+        if log.start["id"] != id:
+            continue
+        if log.end:
             restore_history(plan, past)
             return log
+        lost = log
     return None if lost is None else _check_lost_turn(lost, label)
+
+
+def _iter_past_turns(sessions: Sessions, label: str) -> Iterator[tuple[Session, TurnLog]]:
+    """The turns of a journal that have ended, or were open when the session was closed.
+
+    Each comes with the session as it was then.
+    """
+    past = Session("", label)
+    for record in sessions.records(label):
+        log = past.open
+        past.apply([record])
+        if log is not None and record["kind"] in ("end", "closed"):
+            yield past, log
 
 
 # The session was closed before the turn had its end: a stopped process has left it, or it waited.
@@ -340,11 +351,9 @@ def _take_results(plan: Plan, sessions: Sessions, session: Session, given: Input
 def _find_turn_of_ended_session(
     plan: Plan, sessions: Sessions, session: Session, invocation_id: str, digest: str
 ) -> TurnLog | None:
-    past = Session("", session.label)
-    for record in sessions.records(session.label):
-        past.apply([record])
-        known, log = past.answered.get(invocation_id, ("", None))
-        if record["kind"] == "end" and log is past.last_unread and known == digest:
+    for past, log in _iter_past_turns(sessions, session.label):
+        known, answered = past.answered.get(invocation_id, ("", None))
+        if answered is log and log.end and known == digest:
             restore_history(plan, past)
             return log
     return None

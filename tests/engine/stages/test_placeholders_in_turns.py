@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+import stage_support
 from stage_support import KB_STAGE
 
 from orchestrator import ActionGroup, Agent, Collaborator
@@ -24,18 +25,7 @@ from orchestrator.prompts.placeholders import PLACEHOLDERS, STAGES
 from orchestrator.testing import FakeKnowledgeBase, ScriptedModel
 
 PRE, ORCH, KB, POST, MEMORY, ROUTING = STAGES
-MODELS = {
-    "claude-2": "anthropic.claude-v2",
-    "claude-2.1": "anthropic.claude-v2:1",
-    "claude-3": "anthropic.claude-3-haiku-20240307-v1:0",
-    "tool-use": "anthropic.claude-3-5-sonnet-20240620-v1:0",
-    "titan": "amazon.titan-text-premier-v1:0",
-    "llama-3": "meta.llama3-1-70b-instruct-v1:0",
-    "mistral": "mistral.mistral-large-2402-v1:0",
-    "nova": "amazon.nova-pro-v1:0",
-    "general": "openai.gpt-oss-20b-1:0",
-    "deepseek": "deepseek.r1-v1:0",
-}
+MODELS = {name: id for name, id in stage_support.MODELS.items() if name != "local"}
 TEXT = ("claude-2", "claude-2.1", "titan")
 NATIVE = ("tool-use", "llama-3", "mistral", "nova", "general")
 LITERALS = "$TOOL_NAME $ANSWER$ $PAYLOAD_ID $no_such_thing$"
