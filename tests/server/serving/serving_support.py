@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
 from typing import Any
 
@@ -97,10 +98,11 @@ class Process:
 
     def __init__(self, *options: object) -> None:
         command = [sys.executable, "-m", "orchestrator", "serve", "--json", "--port", "0"]
+        self._log = TemporaryFile()
         self._process = subprocess.Popen(
             [*command, *map(str, options)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._log,
             text=True,
             env={**os.environ, "AWS_EC2_METADATA_DISABLED": "true"},
             start_new_session=True,
@@ -126,13 +128,21 @@ class Process:
 
     def end(self) -> tuple[int, str]:
         """Waits for its end; the exit code and what it logged."""
-        _, log = self._process.communicate(timeout=60)
-        return self._process.returncode, log
+        self._process.communicate(timeout=60)
+        return self._process.returncode, self.log
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        descriptor = self._log.fileno()
+        # Its processes write where this file's position is, so it is not to be moved.
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode()
 
     def stop(self) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
+        self._log.close()
 
     def wait_for_workers(self, count: int) -> list[int]:
         """The ids of the worker processes, once there are so many."""
@@ -151,6 +161,22 @@ class Process:
             if int(fields[1]) == self.pid and fields[0] != "Z" and b"spawn_main" in command:
                 found.append(int(status.parent.name))
         return found
+
+    def worker_connected_to(self, port: int) -> int:
+        """The id of the worker process that has a connection to a port of this machine."""
+        lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        # Fields by proc(5): the remote address, the state (1: established), the inode.
+        inodes = {one[9] for one in lines if one[2].endswith(f":{port:04X}") and one[3] == "01"}
+        (found,) = (worker for worker in self.workers() if inodes & _sockets_of(worker))
+        return found
+
+
+def _sockets_of(process: int) -> set[str]:
+    found = set()
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(OSError):  # it has just been closed
+            found.add(os.readlink(descriptor).removeprefix("socket:[").removesuffix("]"))
+    return found
 
 
 def client(url: str, service: str = "bedrock-agent-runtime", **config: Any) -> Any:

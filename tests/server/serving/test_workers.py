@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -52,10 +53,10 @@ def test_while_workers_are_replaced_others_are_and_the_server_can_end(
     before = set(server.wait_for_workers(2))
     events = invoke(server.url)
     assert model.asked.wait(60)
+    busy = server.worker_connected_to(urlsplit(model.loopback.url).port)
     server.signal(signal.SIGHUP)
-    # Its turn has one of the old ones wait.
-    until(lambda: len(set(server.workers()) - before) == 2 and len(server.workers()) == 3)
-    (busy,) = before & set(server.workers())
+    # It is told to end, and waits for its turn. What comes after it is not replaced until then.
+    until(lambda: f"Terminated child process [{busy}]" in server.log)
     new = set(server.workers()) - before
     os.kill(min(new), signal.SIGKILL)
     until(lambda: len(set(server.workers()) - before - new) == 1)
