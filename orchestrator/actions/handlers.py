@@ -43,6 +43,7 @@ from orchestrator.actions.lambda_contract import lambda_event, read_response
 from orchestrator.actions.lambda_environment import LambdaContext, Variables, lambda_variables
 from orchestrator.actions.results import build_failure
 from orchestrator.errors import DefinitionError, DependencyFailed
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.support.load_errors import (
     find_load_error,
     report_load_error,
@@ -488,7 +489,7 @@ class LambdaHandler(LambdaFunction):
         )
 
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def check_environment(environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from threading import Lock
+
+from orchestrator.support.forks import ForkSafeLock
 
 _current: ContextVar[dict[str, str | None] | None] = ContextVar("handler_environment", default=None)
 
@@ -63,7 +64,7 @@ class _Environ(os._Environ[str]):
         return super().__len__() if _current.get() is None else sum(1 for _ in self)
 
 
-_lock = Lock()
+_lock = ForkSafeLock()
 
 
 def _install() -> None:

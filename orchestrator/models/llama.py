@@ -27,6 +27,7 @@ from orchestrator.models.gguf import ChatFormat, Piece, chat_format
 from orchestrator.models.prompt_beginnings import Beginnings, Reading
 from orchestrator.models.prompt_states import PromptStates
 from orchestrator.models.weights import Progress, identify
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.support.lazy_imports import describe_missing_extra
 
 _KEPT_PROMPTS_MIB = 512
@@ -186,7 +187,7 @@ def _identify(file: Path, settings: Settings) -> list[Any]:
 
 
 _loaded: dict[tuple[Path, Settings], Runtime] = {}
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 
 
 def runtime(file: Path, settings: Settings, progress: Progress | None = None) -> Runtime:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
+from orchestrator.support.forks import begin_anew_in_child
+
 V = TypeVar("V")
 
 
@@ -16,6 +18,11 @@ class LruCache(Generic[V]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._values: OrderedDict[Hashable, V] = OrderedDict()
+        self.begin_anew()
+        begin_anew_in_child(self)
+
+    def begin_anew(self) -> None:
+        """Makes its lock free in a forked process: the thread that had it may not be there."""
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from copy import copy
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.support.content_root import content_root
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.support.lazy_imports import describe_missing_extra
 from orchestrator.support.redaction import redact
 from orchestrator.support.store_urls import PostgresUrl
@@ -274,7 +274,7 @@ class _SharedPool:
         self.users = 0
         self._pid = 0
         self._pool: ConnectionPool[Connection] | None = None
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
 
     def get(self) -> ConnectionPool[Connection]:
         pool = self._pool
@@ -299,7 +299,7 @@ def _close_pools() -> None:
 
 
 _pools: dict[PostgresUrl, _SharedPool] = {}
-_pools_lock = Lock()
+_pools_lock = ForkSafeLock()
 _inherited: list[Any] = []
 
 

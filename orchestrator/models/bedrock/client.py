@@ -18,13 +18,13 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.message import Message
 from orchestrator.models.bedrock.frames import Frames
 from orchestrator.support.aws import Settings, Target, bound_replies, get_shared_client
 from orchestrator.support.aws.failures import LOCAL_MODEL
+from orchestrator.support.forks import ForkSafeLock
 
 if TYPE_CHECKING:
     from orchestrator.models.bedrock.direct import Service
@@ -59,7 +59,7 @@ class EncodedMessages(list[Message]):
         return self.body.encode("utf-8", "replace")
 
 
-_lock = Lock()
+_lock = ForkSafeLock()
 _services: dict[Any, Service | None] = {}
 
 

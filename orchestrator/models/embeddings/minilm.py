@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.models import weights
 from orchestrator.models.embeddings.base import check_texts, import_dependency, unit_rows
 from orchestrator.models.weights import EMBEDDING, Progress
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class _Engine(NamedTuple):
 
 
 _engines: dict[Path, _Engine] = {}
-_lock = Lock()
+_lock = ForkSafeLock()
 
 
 class MiniLM:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,6 +18,7 @@ from orchestrator.server.agents.kinds import ASSOCIATION, COLLABORATOR, GROUP, K
 from orchestrator.server.agents.prompts import default_configurations, list_stages
 from orchestrator.server.ids import DRAFT, derive_id
 from orchestrator.server.operations import pick
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.transfer.portability import to_function_schema
 from orchestrator.transfer.request_members import find_violations
 
@@ -46,7 +46,7 @@ class ApiAgent(NamedTuple):
     parts: Mapping[str, list[dict[str, Any]]]
 
 
-_lock = Lock()
+_lock = ForkSafeLock()
 _rendered: WeakKeyDictionary[FolderAgent, tuple[str, Agent | None, ApiAgent]] = WeakKeyDictionary()
 
 

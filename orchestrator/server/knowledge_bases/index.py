@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ModelNotReady, ValidationError
@@ -17,6 +17,7 @@ from orchestrator.knowledge.store import Store
 from orchestrator.models.embeddings import Embedder
 from orchestrator.models.embeddings.minilm import MiniLM
 from orchestrator.server.knowledge_bases.chunking import Chunker
+from orchestrator.support.forks import ForkSafeLock
 from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _CUSTOM = "custom:"
 
 # To read documents and to embed them takes all that a machine has. Of all ingestion jobs one is at
 # it at a time, for one document or some passages, so that requests are still answered.
-_computing = Lock()
+_computing = ForkSafeLock()
 
 
 class DocumentName(str):
