@@ -96,7 +96,7 @@ class Supervisor(Multiprocess):
         log.setLevel(logging.INFO)
         multiprocess.Process = Worker  # type: ignore[misc]
         super().__init__(config, sockets)
-        self._replaced: list[multiprocess.Process] = []  # which may have turns to finish
+        self._leaving: list[multiprocess.Process] = []  # in no place, with turns to finish
 
     def restart_all(self) -> None:
         """Replaces each worker, one after the other; the last turns of each may take long.
@@ -111,24 +111,27 @@ class Supervisor(Multiprocess):
                 return
             old, self.processes[place] = self.processes[place], new
             old.terminate()
-            self._replaced.append(old)
+            self._leaving.append(old)
             if not self._wait_until(partial(_has_ended, old)):
                 return
-            self._replaced.remove(old)
+            self._leaving.remove(old)
             old.join()
 
     def _wait_until_serving(self, new: Worker) -> bool:
         seconds = self.config.timeout_worker_healthcheck
         end = time.monotonic() + seconds
-        serves = self._wait_until(
+        stays = self._wait_until(
             lambda: time.monotonic() > end or not new.is_alive(seconds) or new.has_started
         )
-        if serves and new.process.is_alive() and new.has_started:
+        if not stays:  # this process is to end, and the new worker may just have begun a turn
+            new.terminate()
+            self._leaving.append(new)
+            return False
+        if new.process.is_alive() and new.has_started:
             return True
         new.kill()
         new.join()
-        if serves:
-            _log.error("a new worker did not begin to serve; the others stay as they are")
+        _log.error("a new worker did not begin to serve; the others stay as they are")
         return False
 
     def _wait_until(self, condition: Callable[[], bool]) -> bool:
@@ -149,5 +152,5 @@ class Supervisor(Multiprocess):
         for listening in self.sockets:
             listening.close()
         super().join_all()
-        for process in self._replaced:
+        for process in self._leaving:
             process.join()

@@ -67,6 +67,23 @@ def test_while_workers_are_replaced_others_are_and_the_server_can_end(
     assert server.end()[0] == 0
 
 
+@pytest.mark.exhaustive
+def test_a_new_worker_is_told_to_end_with_its_server(start: Start, tmp_path: Path) -> None:
+    server = start(
+        *("--agents", write_agent(tmp_path), "--model", "local", "--workers", 2),
+        *("--state", tmp_path / "sessions.sqlite"),
+    )
+    before = set(server.wait_for_workers(2))
+    server.signal(signal.SIGHUP)
+    until(lambda: set(server.workers()) - before)
+    (new,) = set(server.workers()) - before
+    server.signal()
+    code, log = server.end()
+    assert code == 0
+    # It is not killed: it may have begun a turn by then.
+    assert f"Terminated child process [{new}]" in log
+
+
 def test_a_worker_that_does_not_answer_is_named(caplog: pytest.LogCaptureFixture) -> None:
     worker = supervisor.Worker(uvicorn.Config("nowhere:app"), [])
     worker.process = SimpleNamespace(is_alive=lambda: True, pid=17, exitcode=None)
