@@ -13,7 +13,7 @@ from itertools import count
 
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.input import check_id
-from orchestrator.engine.run.open_turn import request_id
+from orchestrator.engine.run.turn_start import request_id
 from orchestrator.engine.trace.past_turns import change_results
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.sessions import Record, Sessions, session_label

@@ -14,10 +14,11 @@ from orchestrator.engine.results import ControlReturn, Failure
 from orchestrator.engine.run.driver import UPDATES, Progress
 from orchestrator.engine.run.input import Input
 from orchestrator.engine.run.invocation import Run
-from orchestrator.engine.run.open_turn import NewTurn, keep_plan, open_turn
+from orchestrator.engine.run.open_turn import open_turn
 from orchestrator.engine.run.options import Options, may_block, read_options
 from orchestrator.engine.run.restore import restore_history
 from orchestrator.engine.run.threads import run_turn, watch_effects, watch_turn
+from orchestrator.engine.run.turn_start import NewTurn, keep_plan
 from orchestrator.engine.trace.reply import (
     Event,
     Reply,

@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 
-from orchestrator.engine.run.open_turn import request_id
+from orchestrator.engine.run.turn_start import request_id
 
 
 def test_they_are_uuids_and_all_different() -> None:
@@ -23,7 +23,7 @@ def test_they_are_uuids_and_all_different() -> None:
 def test_a_forked_process_makes_others() -> None:
     program = (
         "import os\n"
-        "from orchestrator.engine.run.open_turn import request_id\n"
+        "from orchestrator.engine.run.turn_start import request_id\n"
         "request_id()\n"
         "child = os.fork()\n"
         "os.write(1, (request_id() + '\\n').encode())\n"
