@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.input import Input
-from orchestrator.engine.run.past_turns import find_past_turn
 from orchestrator.engine.run.taken_results import take_results
+from orchestrator.engine.run.turn_search import find_past_turn
 from orchestrator.engine.run.turn_start import begin_turn, claim_turn, give_up_turn
 from orchestrator.errors import SessionConflict, ValidationError
 from orchestrator.message import clean

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.engine.plan import Plan
 from orchestrator.engine.run.input import Input
-from orchestrator.engine.run.past_turns import find_turn_of_ended_session
+from orchestrator.engine.run.turn_search import find_turn_of_ended_session
 from orchestrator.engine.run.turn_start import (
     add_options,
     begin_turn,

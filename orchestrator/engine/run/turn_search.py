@@ -1,4 +1,4 @@
-"""Turns of a session that have ended, found in its journal.
+"""The search of a journal for a turn of a session that has ended.
 
 A session has only what later turns need of the earlier ones; their logs are in the journal.
 """
