@@ -196,7 +196,16 @@ def test_folders_of_tools_are_not_looked_into(tmp_path: Path) -> None:
         (tmp_path / "a" / name).mkdir(parents=True)
         (tmp_path / "a" / name / "main.tf").write_text(AGENT % "")
     (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "env" / "lib").mkdir(parents=True)
+    (tmp_path / "a" / "env" / "pyvenv.cfg").touch()
     assert [*ProjectFiles(tmp_path).iter_files()] == []
+
+
+def test_a_folder_of_environments_is_none_of_python(tmp_path: Path) -> None:
+    folder = tmp_path / "env" / "dev"
+    folder.mkdir(parents=True)
+    (folder / "main.tf").write_text(AGENT % "")
+    assert len(read_source(tmp_path).agents) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
