@@ -331,7 +331,16 @@ EXPRESSIONS: list[tuple[str, Any]] = [
     ('replace("a.b", ".", "-")', "a-b"),
     ('lookup(local.map, "no", "else")', "else"),
     ('try(local.nothing, "else")', "else"),
-    ('coalesce("", "b")', "b"),
+    ("try(local.list, [])", [{"name": "one"}, {"name": "two"}]),
+    ("try([], local.list)", []),
+    ('try(local.map.no, local.list[7], "else")', "else"),
+    ('try(null, "else")', None),
+    ("[can(local.map.x), can(local.map.no)]", [True, False]),
+    ('coalesce(null, "", "b")', "b"),
+    ('[one([]), one(["a"])]', [None, "a"]),
+    ('join("\\n", ["a", "b"])', "a\nb"),
+    ('split("\\n", "a\\nb")', ["a", "b"]),
+    ('"\\n${local.k}\\n"', "\nkey\n"),
     ('templatefile("t.txt", { who = "you" })', 'Hello you, "friend"\n'),
     ("path.module", "."),
     ("terraform.workspace", "default"),
@@ -349,6 +358,62 @@ def test_expressions(expression: str, value: Any, tmp_path: Path) -> None:
     folder = write(tmp_path, {"main.tf": source, "t.txt": 'Hello ${who}, "friend"\n'})
     [document] = read_source(folder).agents.values()
     assert json.loads(document.data["description"]) == value
+
+
+def test_attributes_that_are_optional_have_the_defaults_of_their_types(tmp_path: Path) -> None:
+    module = """
+variable "team" {
+  type = object({
+    about = optional(string, "A team.")
+    tools = optional(map(object({
+      about   = optional(string)
+      enabled = optional(bool, false)
+      inputs  = optional(list(object({ name = string, type = optional(string, "string") })), [])
+    })), {})
+  })
+}
+resource "aws_bedrockagent_agent" "a" {
+  agent_name  = "a"
+  description = var.team.about
+}
+resource "aws_bedrockagent_agent_action_group" "g" {
+  for_each           = var.team.tools
+  agent_id           = aws_bedrockagent_agent.a.agent_id
+  action_group_name  = each.key
+  description        = each.value.about
+  action_group_state = each.value.enabled ? "ENABLED" : "DISABLED"
+  action_group_executor { custom_control = "RETURN_CONTROL" }
+  function_schema {
+    member_functions {
+      functions {
+        name = each.key
+        dynamic "parameters" {
+          for_each = each.value.inputs
+          content {
+            map_block_key = parameters.value.name
+            type          = parameters.value.type
+          }
+        }
+      }
+    }
+  }
+}
+"""
+    source = """
+module "team" {
+  source = "./team"
+  team   = { about = null, tools = { dig = { inputs = [{ name = "depth" }] } } }
+}
+"""
+    found = read_source(write(tmp_path, {"main.tf": source, "team/main.tf": module}))
+    [document] = found.agents.values()
+    [group] = document.data["actionGroups"]
+    assert document.data["description"] == "A team."
+    assert group["actionGroupState"] == "DISABLED"
+    assert "description" not in group
+    [function] = group["functionSchema"]["functions"]
+    assert function["parameters"] == {"depth": {"type": "string"}}
+    assert document.notes == []
 
 
 def test_instances_have_their_own_parts(tmp_path: Path) -> None:
