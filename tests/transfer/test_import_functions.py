@@ -118,6 +118,26 @@ def test_globals_and_layers(tmp_path: Path) -> None:
     assert "the layers of F are not copied" in document.notes[-1].message
 
 
+def test_variables_that_only_a_deployment_knows_are_named(tmp_path: Path) -> None:
+    variables = {"TABLE": {"Ref": "Table"}, "REGION": {"Ref": "AWS::Region"}, "NAME": "books"}
+    shared = {"Environment": {"Variables": {"TOPIC": {"Ref": "Topic"}, "NAME": {"Ref": "Topic"}}}}
+    resources = {
+        "Table": {"Type": "AWS::DynamoDB::Table"},
+        "Topic": {"Type": "AWS::SNS::Topic"},
+    }
+    document = read(
+        tmp_path,
+        serverless(Environment={"Variables": variables}),
+        Globals={"Function": shared},
+        Resources=resources,
+    )
+    [one] = [it for it in document.notes if it.code == "environment"]
+    assert one.message == "F reads TOPIC, TABLE: the sources do not tell what they are"
+    assert one.suggestion == "set them in the group's `environment` in agent.yaml"
+    text = (tmp_path / "template.json").read_text().splitlines()
+    assert '"F": {' in text[(one.line or 0) - 1]
+
+
 def test_a_parser_comes_along(tmp_path: Path) -> None:
     stage = {"PromptType": "ORCHESTRATION", "ParserMode": "OVERRIDDEN"}
     overrides = {

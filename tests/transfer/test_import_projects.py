@@ -474,6 +474,65 @@ resource "aws_bedrockagent_agent_action_group" "g" {
     assert {"functions/finder/src/app.py", "functions/finder/src/b.py"} <= document.code.keys()
 
 
+LAMBDA = """
+module "table" { source = "terraform-aws-modules/dynamodb-table/aws" }
+resource "aws_s3_bucket" "b" { bucket = "books" }
+module "fn" {
+  source                = "terraform-aws-modules/lambda/aws"
+  function_name         = "finder"
+  handler               = "app.find"
+  runtime               = "python3.12"
+  environment_variables = {
+    TABLE  = module.table.dynamodb_table_id
+    BUCKET = aws_s3_bucket.b.id
+    KEY    = var.key
+  }
+  %s
+}
+variable "key" { sensitive = true }
+resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
+resource "aws_bedrockagent_agent_action_group" "g" {
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = "g"
+  action_group_executor { lambda = module.fn.lambda_function_arn }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        'source_path = ["./code"]',
+        'source_path = [{ path = "${path.module}/code", pip_requirements = true }]',
+    ],
+)
+def test_variables_that_are_not_known_are_named(paths: str, tmp_path: Path) -> None:
+    code = {"code/app.py": "def find(event, context):\n    return {}\n"}
+    folder = write(tmp_path, {"main.tf": LAMBDA % paths, **code})
+    [document] = read_source(folder).agents.values()
+    [group] = document.data["actionGroups"]
+    assert group["actionGroupExecutor"]["lambda"] == "functions/finder/app.py:find"
+    assert group["environment"] == {"BUCKET": "books"}
+    [one] = document.notes
+    assert one.message == "finder reads KEY, TABLE: the sources do not tell what they are"
+    assert (one.file, one.line) == (str(folder / "main.tf"), 4)
+
+
+@pytest.mark.parametrize(
+    ("paths", "reason"),
+    [
+        ('local_existing_package = "build/finder.zip"', "the archive 'build/finder.zip'"),
+        ('source_path = ["./code", "./more"]', "its code is in several folders"),
+    ],
+)
+def test_a_registrys_lambda_module_says_why_its_code_stays(
+    paths: str, reason: str, tmp_path: Path
+) -> None:
+    [document] = read_source(write(tmp_path, {"main.tf": LAMBDA % paths})).agents.values()
+    [one] = document.notes
+    assert one.code == "code" and reason in one.message
+
+
 def test_a_schema_in_s3_comes_from_its_object(tmp_path: Path) -> None:
     source = """
 resource "aws_s3_bucket" "b" { bucket = "schemas" }

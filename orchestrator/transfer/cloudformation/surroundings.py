@@ -100,7 +100,7 @@ class _Finder:
 
     def read_function(self, name: str, resource: Mapping[str, Any]) -> FunctionCode:
         properties = self.merge_globals(resource)
-        variables = as_mapping(as_mapping(properties.get("Environment")).get("Variables"))
+        variables = _get_variables(properties)
         code = {"base": self.folder, **self.find_code(resource, properties)}
         return FunctionCode(
             name=str(properties.get("FunctionName") or name),
@@ -111,11 +111,25 @@ class _Finder:
                 for key, it in variables.items()
                 if isinstance(it, (str, int, float, bool))
             },
+            unknown_variables=tuple(self.find_unknown_variables(resource)),
             layers=tuple(map(_to_text, list_items(properties.get("Layers")))),
             file=str(self.template.file),
             line=self.template.line_of(name),
             **code,
         )
+
+    def find_unknown_variables(self, resource: Mapping[str, Any]) -> Iterator[str]:
+        """The names of a function's variables for which something stands."""
+        own = as_mapping(resource.get("Properties"))
+        shared: Mapping[str, Any] = {}
+        if resource.get("Type") == "AWS::Serverless::Function":
+            shared = as_mapping(as_mapping(self.template.data.get("Globals")).get("Function"))
+        for name, node in {**_get_variables(shared), **_get_variables(own)}.items():
+            self.intrinsics.assumed = {}
+            self.intrinsics.evaluate(node)
+            # Region and account are of wherever the agent runs, and are told elsewhere.
+            if any(not it.startswith("AWS::") for it in self.intrinsics.assumed):
+                yield str(name)
 
     def merge_globals(self, resource: Mapping[str, Any]) -> dict[str, Any]:
         # SAM: mappings of `Globals` and of the function are merged, and the function's own win.
@@ -145,6 +159,10 @@ class _Finder:
         if "ImageUri" in as_mapping(code):
             return {"problem": "it is a container image"}
         return {"problem": "its code is in Amazon S3" if code else "it names no code"}
+
+
+def _get_variables(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    return as_mapping(as_mapping(function.get("Environment")).get("Variables"))
 
 
 def list_items(value: Any) -> list[Any]:

@@ -227,7 +227,9 @@ def _first_block(value: Any) -> Any:
 
 def _make_unknown_note(what: str, value: str, part: Resource | None = None) -> Any:
     text = f"{what} is known only when applied; {value!r} stands for it"
-    return note("unknown", text, "change it in agent.yaml, or put a file of yours in its place")
+    way = "change it in agent.yaml, or put a file of yours in its place"
+    place = (part.file, part.line) if part else (None, None)
+    return note("unknown", text, way, file=place[0], line=place[1])
 
 
 def _make_gap_note(resource: Resource, gap: Gap) -> Any:
