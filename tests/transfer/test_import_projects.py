@@ -533,6 +533,55 @@ def test_a_registrys_lambda_module_says_why_its_code_stays(
     assert one.code == "code" and reason in one.message
 
 
+REGISTRY = """
+module "bases" {
+  source       = "aws-ia/bedrock/aws"
+  create_agent = false
+}
+module "desk" {
+  source     = "aws-ia/bedrock/aws"
+  agent_name = "desk"
+}
+"""
+
+
+def test_agents_of_a_registrys_module_are_missed_aloud(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"main.tf": REGISTRY})
+    for path in (folder, folder / "main.tf"):
+        with pytest.raises(DefinitionError, match="module.desk: agents of a module") as caught:
+            read_source(path)
+        assert "terraform show -json" in caught.value.reason
+        assert (caught.value.file, caught.value.line) == (str(folder / "main.tf"), 6)
+    (folder / "agent.tf").write_text(AGENT % "")
+    found = read_source(folder)
+    assert len(found.agents) == 1
+    [one] = found.notes
+    assert one.message == (
+        "module.desk: agents of a module that is not here (aws-ia/bedrock/aws) are not read"
+    )
+    assert (one.file, one.line) == (str(folder / "main.tf"), 6)
+
+
+def test_a_part_that_names_nothing_here_has_its_own_place(tmp_path: Path) -> None:
+    source = """
+resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
+resource "aws_bedrockagent_agent_action_group" "g" {
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = "g"
+  action_group_executor { lambda = aws_lambda_function.of_another_folder.arn }
+  function_schema {
+    member_functions {
+      functions { name = "f" }
+    }
+  }
+}
+"""
+    folder = write(tmp_path, {"main.tf": source})
+    [document] = read_source(folder).agents.values()
+    [one] = document.notes
+    assert (one.file, one.line) == (str(folder / "main.tf"), 3)
+
+
 def test_a_schema_in_s3_comes_from_its_object(tmp_path: Path) -> None:
     source = """
 resource "aws_s3_bucket" "b" { bucket = "schemas" }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.transfer.terraform.attributes import guess_attribute, guess_data
 from orchestrator.transfer.terraform.hcl import Block
 from orchestrator.transfer.terraform.hcl_evaluate import Unknown
-from orchestrator.transfer.terraform.resources import Resource
+from orchestrator.transfer.terraform.resources import REMOTE, Resource
 
 if TYPE_CHECKING:
     from orchestrator.transfer.terraform.source import Module
@@ -144,6 +144,16 @@ class RemoteModule:
             function = self.build_function()
             if function is not None:
                 yield function
+        elif "bedrock" in self.source.lower() and self.get_input("create_agent") is not False:
+            # Agents of a module that is not here would be missing without a word.
+            address = self.prefix.rstrip(".")
+            place = self.block.file, self.block.line
+            yield Resource(address, self.source[:80], "", {}, REMOTE, file=place[0], line=place[1])
+
+    def get_input(self, name: str) -> Any:
+        """What the call sets an input to; `None` when it does not."""
+        own = self.block.attributes.get(name)
+        return self.caller.evaluate(own, self.bindings) if own else None
 
 
 def _read_path(value: Any) -> Any:
