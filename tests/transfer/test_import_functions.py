@@ -170,3 +170,40 @@ def test_stacks_of_an_app_import_from_each_other(tmp_path: Path) -> None:
     (out / "assembly-Live" / "Agents.template.json").write_text(json.dumps(agents))
     [document] = read_source(tmp_path).agents.values()
     assert executor(document) == "functions/F/app.py:handler"
+
+
+def test_a_schema_in_a_folder_that_the_cdk_deploys_comes_along(tmp_path: Path) -> None:
+    out = tmp_path / "cdk.out"
+    (out / "asset.1" / "v1").mkdir(parents=True)
+    schema = json.dumps({"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}})
+    (out / "asset.1" / "v1" / "loans.json").write_text(schema)
+    (out / "manifest.json").write_text("{}")
+    files = {"1": {"source": {"path": "asset.1"}, "destinations": {"d": {"objectKey": "1.zip"}}}}
+    (out / "Town.assets.json").write_text(json.dumps({"files": files}))
+    deployment = {
+        "Type": "Custom::CDKBucketDeployment",
+        "Properties": {
+            "SourceObjectKeys": ["none.zip", "1.zip"],
+            "DestinationBucketName": {"Ref": "Schemas"},
+            "DestinationBucketKeyPrefix": "api",
+            "DestinationBucketArn": {"Fn::GetAtt": ["Schemas", "Arn"]},
+        },
+    }
+    # As the CDK names the bucket of a deployment: the sixth part of its ARN.
+    arn = {"Fn::GetAtt": ["Deployment", "DestinationBucketArn"]}
+    bucket = {"Fn::Select": [5, {"Fn::Split": [":", arn]}]}
+    group = {
+        "ActionGroupName": "g",
+        "ActionGroupExecutor": {"CustomControl": "RETURN_CONTROL"},
+        "ApiSchema": {"S3": {"S3BucketName": bucket, "S3ObjectKey": "api/v1/loans.json"}},
+    }
+    agent = {"AgentName": "a", "ActionGroups": [group]}
+    resources = {
+        "A": {"Type": "AWS::Bedrock::Agent", "Properties": agent},
+        "Schemas": {"Type": "AWS::S3::Bucket"},
+        "Deployment": deployment,
+    }
+    (out / "Town.template.json").write_text(json.dumps({"Resources": resources}))
+    [document] = read_source(tmp_path).agents.values()
+    assert document.data["actionGroups"][0]["apiSchema"] == {"payload": schema}
+    assert document.notes == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from orchestrator.errors import DefinitionError
@@ -18,6 +18,7 @@ from orchestrator.transfer.surroundings import GuardrailSource, Surroundings
 
 _FUNCTIONS = ("AWS::Lambda::Function", "AWS::Serverless::Function")
 _POINTERS = ("AWS::Lambda::Alias", "AWS::Lambda::Version")
+_SCHEMAS = (".json", ".yaml", ".yml")
 _MOST_LEVELS = 250
 
 
@@ -73,9 +74,11 @@ class _Finder:
         for name, resource in self.resources.items():
             if as_mapping(resource).get("Type") in _POINTERS:
                 self.add_pointer(str(name), as_mapping(resource), found)
+            elif as_mapping(resource).get("Type") == "Custom::CDKBucketDeployment":
+                self.add_deployment(as_mapping(resource), found)
         for key, path in self.template.assets.items():
             with suppress(DefinitionError):
-                if Path(key).suffix in (".json", ".yaml", ".yml"):
+                if Path(key).suffix in _SCHEMAS:
                     found.objects["", key] = self.files.read_text(path, self.folder)
         return found
 
@@ -92,6 +95,20 @@ class _Finder:
         for arn, code in [*found.functions.items()]:
             if function in (arn, code.name):
                 found.functions[self.evaluate_text({"Ref": name})] = code
+
+    def add_deployment(self, resource: Mapping[str, Any], found: Surroundings) -> None:
+        """Adds the schemas in the folders that the CDK puts into a bucket."""
+        properties = self.evaluate_properties(resource)
+        bucket = str(properties.get("DestinationBucketName"))
+        prefix = PurePosixPath(str(properties.get("DestinationBucketKeyPrefix") or ""))
+        for source in list_items(properties.get("SourceObjectKeys")):
+            with suppress(DefinitionError):
+                folder = self.files.resolve(self.template.assets.get(str(source), ""), self.folder)
+                if folder == self.folder or not folder.is_dir():
+                    continue
+                for name, text in self.files.read_code(folder)[0].items():
+                    if Path(name).suffix in _SCHEMAS:
+                        found.objects[bucket, (prefix / name).as_posix()] = text
 
     def read_guardrail(self, name: str, resource: Mapping[str, Any]) -> GuardrailSource:
         members = self.evaluate_properties(resource)
