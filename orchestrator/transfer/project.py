@@ -38,6 +38,7 @@ from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.folder import files_of
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.sources import (
+    MEND,
     ImportedAgents,
     LoadedFile,
     load_file,
@@ -95,9 +96,7 @@ def _make_empty_error(folder: Path, notes: Sequence[Diagnostic]) -> Orchestrator
 
 
 def _note_unread(file: Path, error: OrchestratorError) -> Diagnostic:
-    way = "mend it and import again, if agents of it are missing here"
-    if isinstance(error, DependencyFailed):
-        way = "install it and import again"
+    way = "install it and import again" if isinstance(error, DependencyFailed) else MEND
     if not isinstance(error, DefinitionError):
         return note("unread", f"not read: {error.message}", way, file=str(file))
     name = error.file or str(file)

@@ -49,6 +49,8 @@ _MOST_BYTES = 50_000_000
 _MOST_LEVELS = 200
 # Larger ones have no places; AWS: a template has at most 1 MB.
 _MOST_PLACED = 2_000_000
+MEND = "mend it and import again, if agents of it are missing here"
+"""What to do about a file that cannot be read, beside others that can."""
 _FORMATS = (
     "GetAgent's answer, a bedrock_config.json, a CloudFormation template with AWS::Bedrock::Agent, "
     "Terraform's sources, or the JSON of a Terraform plan or state"
@@ -139,7 +141,8 @@ def _check(found: ImportedAgents, file: Path) -> ImportedAgents:
 
 def make_unread_error(first: Diagnostic) -> DefinitionError:
     """The error that says what could not be read, and the way out, where no agent could."""
-    return DefinitionError(f"{first.message}; {first.suggestion}", file=first.file, line=first.line)
+    way = f"; {first.suggestion}" if first.suggestion != MEND else ""
+    return DefinitionError(first.message + way, file=first.file, line=first.line)
 
 
 def read_loaded(

@@ -216,6 +216,14 @@ def test_a_pipe_does_not_hold_up_the_import(tmp_path: Path) -> None:
     assert len(found.agents) == 1  # type: ignore[attr-defined]
 
 
+def test_an_agent_that_is_larger_than_a_definition_is_refused(tmp_path: Path) -> None:
+    agent = {"AgentName": "a", "Instruction": "z" * 2_100_000}
+    template = {"Resources": {"A": {"Type": "AWS::Bedrock::Agent", "Properties": agent}}}
+    (tmp_path / "template.json").write_text(json.dumps(template))
+    with pytest.raises(DefinitionError, match="larger than 2,000,000 bytes"):
+        read_source(tmp_path)
+
+
 def test_data_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     text = '{"agentName": "a", "x": ' + "[" * 500 + "]" * 500 + "}"
     (tmp_path / "a.json").write_text(text)

@@ -548,7 +548,7 @@ module "desk" {
 def test_agents_of_a_registrys_module_are_missed_aloud(tmp_path: Path) -> None:
     folder = write(tmp_path, {"main.tf": REGISTRY})
     for path in (folder, folder / "main.tf"):
-        with pytest.raises(DefinitionError, match="module.desk: agents of a module") as caught:
+        with pytest.raises(DefinitionError, match=r"module\.desk: agents of a module") as caught:
             read_source(path)
         assert "terraform show -json" in caught.value.reason
         assert (caught.value.file, caught.value.line) == (str(folder / "main.tf"), 6)
