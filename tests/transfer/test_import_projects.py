@@ -562,6 +562,37 @@ def test_agents_of_a_registrys_module_are_missed_aloud(tmp_path: Path) -> None:
     assert (one.file, one.line) == (str(folder / "main.tf"), 6)
 
 
+def test_parts_whose_names_are_not_known_do_not_hold_up_the_agent(tmp_path: Path) -> None:
+    source = """
+resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
+resource "aws_bedrockagent_agent_action_group" "g" {
+  for_each          = var.groups
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = each.key
+}
+resource "aws_bedrockagent_agent_collaborator" "c" {
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  collaborator_name = var.groups.first
+}
+variable "groups" {}
+"""
+    folder = write(tmp_path, {"main.tf": source})
+    [document] = read_source(folder).agents.values()
+    assert not document.data.get("actionGroups") and not document.data.get("agentCollaborators")
+    assert [(it.message, it.line) for it in document.notes] == [
+        (
+            "aws_bedrockagent_agent_action_group.g is left out: action_group_name (each.value) "
+            "comes from a for_each that is not known",
+            6,
+        ),
+        (
+            "aws_bedrockagent_agent_collaborator.c is left out: collaborator_name "
+            "(var.groups.first) has no default",
+            10,
+        ),
+    ]
+
+
 def test_a_part_that_names_nothing_here_has_its_own_place(tmp_path: Path) -> None:
     source = """
 resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
