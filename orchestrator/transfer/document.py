@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.definition import Source
@@ -79,6 +79,14 @@ class Document:
                 idle.add(one)
             text = text.replace(value, "")
         self.notes = [it for it in dict.fromkeys(self.notes) if it not in idle]
+
+    def place_notes(self, start: str, line: int | None) -> None:
+        """Gives a line to the notes that begin with a text and have none yet."""
+        for number, one in enumerate(self.notes):
+            if one.line is None and one.message.startswith(start):
+                self.notes[number] = placed = replace(one, line=line)
+                if one in self.stand_ins:
+                    self.stand_ins[placed] = self.stand_ins.pop(one)
 
     def all_notes(self) -> list[Diagnostic]:
         """The notes of the agent and of all that come along."""

@@ -130,6 +130,10 @@ def files_of(document: Document) -> dict[str, str]:
     _extract_templates(data, files)
     _extract_schemas(data, files)
     _extract_team(document, data, files)
+    if len(str(data)) > MAX_BYTES:
+        # It could not be loaded again, and YAML takes a minute to write ten times as much.
+        text = f"the agent {document.name!r} is wrong: its agent.yaml would be larger than"
+        raise DefinitionError(f"{text} {MAX_BYTES:,} bytes")
     try:
         definition = definition_of(data)
     except DefinitionError as error:

@@ -32,6 +32,7 @@ class FunctionCode:
     path: str = ""  # or the folder or file with it, relative to `base`
     base: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    unknown_variables: tuple[str, ...] = ()  # those of its variables whose values are not known
     layers: tuple[str, ...] = ()  # what else Lambda would unpack beside it
     problem: str = ""  # why there is no code to bring
     file: str | None = None
@@ -121,6 +122,14 @@ def _note_surroundings(
             message = message.replace(" 1 packages", " 1 package")
             way = f"pip install -r {folder}/requirements.txt"
             notes.append(note("requirements", message, way, **place))
+    if function.unknown_variables:
+        some = ", ".join(function.unknown_variables)
+        message = f"{function.name} reads {some}: the sources do not tell what it is"
+        way = "set it in the group's `environment` in agent.yaml"
+        if len(function.unknown_variables) > 1:
+            message = message.replace("what it is", "what they are")
+            way = way.replace("set it", "set them")
+        notes.append(note("environment", message, way, **place))
     if function.layers:
         some = ", ".join(function.layers[:3])
         message = f"the layers of {function.name} are not copied: {some}"

@@ -6,6 +6,7 @@ what is deployed. The form that knows the most is taken, and the others are note
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,9 +38,11 @@ from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.folder import files_of
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.sources import (
+    MEND,
     ImportedAgents,
     LoadedFile,
     load_file,
+    make_unread_error,
     read_loaded,
     read_terraform_folder,
 )
@@ -49,6 +52,8 @@ from orchestrator.transfer.terraform.source import list_called_folders
 _MOST_BYTES = 50_000_000
 _MOST_CANDIDATES = 500
 _MARKS = (b"AWS::Bedrock::Agent", b"aws_bedrockagent_agent", b"awscc_bedrock_agent")
+# A module of a registry, or of another repository, that may make agents.
+_MODULE = re.compile(rb'source\s*=\s*"[^"./][^"]*bedrock', re.IGNORECASE)
 _DUMP_MARKS = (b'"agentName"', b'"agentActionGroup"', b'"action_groups"')
 _ANSWER_MARKS = (b'"agentArn"', b'"agent"')
 _SUFFIXES = (".json", ".yaml", ".yml", ".template", ".tfstate")
@@ -83,8 +88,7 @@ def read_project(folder: Path, parameters: Mapping[str, str]) -> ImportedAgents:
 def _make_empty_error(folder: Path, notes: Sequence[Diagnostic]) -> OrchestratorError:
     errors = [it for it in notes if it.code == "unread"]
     if errors:
-        first = errors[0]
-        return DefinitionError(first.message, file=first.file, line=first.line)
+        return make_unread_error(errors[0])
     return ValidationError(
         f"{str(folder)!r} holds no agent: neither templates of CloudFormation, SAM or the CDK, nor "
         "Terraform's sources, plans or states, nor answers of GetAgent"
@@ -92,9 +96,7 @@ def _make_empty_error(folder: Path, notes: Sequence[Diagnostic]) -> Orchestrator
 
 
 def _note_unread(file: Path, error: OrchestratorError) -> Diagnostic:
-    way = "mend it and import again, if agents of it are missing here"
-    if isinstance(error, DependencyFailed):
-        way = "install it and import again"
+    way = "install it and import again" if isinstance(error, DependencyFailed) else MEND
     if not isinstance(error, DefinitionError):
         return note("unread", f"not read: {error.message}", way, file=str(file))
     name = error.file or str(file)
@@ -129,6 +131,7 @@ class _ProjectReader:
             return
         if found is not None and found.agents:
             self.found.append(found)
+        self.notes += found.notes if found is not None else ()
 
     # What the CDK synthesised.
 
@@ -272,16 +275,22 @@ def _load_into(loaded: list[LoadedFile], file: Path) -> None:
 
 
 def _has_mark(file: Path, marks: Sequence[bytes]) -> bool:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(_MOST_BYTES)
-    except OSError:
-        return False
+    content = _read_start(file)
     return any(it in content for it in marks)
 
 
+def _read_start(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_MOST_BYTES)
+    except OSError:
+        return b""
+
+
 def _has_agents(folder: Path) -> bool:
-    return any(_has_mark(it, _MARKS[1:]) for it in _list_sources(folder))
+    return any(
+        _has_mark(it, _MARKS[1:]) or _MODULE.search(_read_start(it)) for it in _list_sources(folder)
+    )
 
 
 def _has_calls(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from orchestrator.support.documents import decode
 SKIPPED_FOLDERS = frozenset(
     (
         *(".git", ".hg", ".svn", ".terraform", ".aws-sam", ".serverless", ".orchestrator"),
-        *("node_modules", ".venv", "venv", "env", "site-packages", "__pycache__", ".tox", ".nox"),
+        *("node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", ".nox"),
         *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".idea", ".vscode", ".hypothesis"),
     )
 )
@@ -86,7 +86,7 @@ class ProjectFiles:
                         "inside of it"
                     )
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in SKIPPED_FOLDERS and level < _MOST_LEVELS:
+                    if level < _MOST_LEVELS and not _is_skipped(entry):
                         folders.append((Path(entry.path), level + 1))
                 elif entry.is_file(follow_symlinks=False):
                     yield Path(entry.path)
@@ -114,6 +114,11 @@ class ProjectFiles:
             else:
                 others.append(name)
         return texts, others
+
+
+def _is_skipped(folder: os.DirEntry[str]) -> bool:
+    # A virtual environment may have any name; `env` is also where Terraform's projects keep theirs.
+    return folder.name in SKIPPED_FOLDERS or os.path.exists(os.path.join(folder.path, "pyvenv.cfg"))
 
 
 def _list_entries(folder: Path) -> list[os.DirEntry[str]]:

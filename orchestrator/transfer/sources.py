@@ -33,10 +33,15 @@ from orchestrator.transfer.cloudformation.surroundings import (
     import_values,
     include_files,
 )
-from orchestrator.transfer.document import Document
+from orchestrator.transfer.document import Document, note
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.terraform.agents import read_agents
-from orchestrator.transfer.terraform.resources import Resource, is_terraform, read_resources
+from orchestrator.transfer.terraform.resources import (
+    REMOTE,
+    Resource,
+    is_terraform,
+    read_resources,
+)
 from orchestrator.transfer.terraform.source import read_source_folder
 from orchestrator.transfer.terraform.surroundings import find_surroundings as find_beside_resources
 
@@ -44,6 +49,8 @@ _MOST_BYTES = 50_000_000
 _MOST_LEVELS = 200
 # Larger ones have no places; AWS: a template has at most 1 MB.
 _MOST_PLACED = 2_000_000
+MEND = "mend it and import again, if agents of it are missing here"
+"""What to do about a file that cannot be read, beside others that can."""
 _FORMATS = (
     "GetAgent's answer, a bedrock_config.json, a CloudFormation template with AWS::Bedrock::Agent, "
     "Terraform's sources, or the JSON of a Terraform plan or state"
@@ -123,11 +130,19 @@ def read_source(
 
 
 def _check(found: ImportedAgents, file: Path) -> ImportedAgents:
+    if not found.agents and found.notes:
+        raise make_unread_error(found.notes[0])
     if not found.agents:
         raise ValidationError(f"{str(file)!r} has no aws_bedrockagent_agent")
     for document in found.agents.values():
         refuse_untrusted_document(document)
     return found
+
+
+def make_unread_error(first: Diagnostic) -> DefinitionError:
+    """The error that says what could not be read, and the way out, where no agent could."""
+    way = f"; {first.suggestion}" if first.suggestion != MEND else ""
+    return DefinitionError(first.message + way, file=first.file, line=first.line)
 
 
 def read_loaded(
@@ -200,10 +215,17 @@ def read_terraform_folder(
     resources = read_source_folder(folder, files, parameters)
     found = _build_from_resources(resources, {}, files, folder)
     found.format = "Terraform's sources"
+    found.notes += [_note_remote(it) for it in resources if it.mode == REMOTE]
     for resource in resources:
         if resource.address in found.agents and resource.file:
             found.agents[resource.address].source = Source(file=resource.file)
     return _place_notes(found)
+
+
+def _note_remote(module: Resource) -> Diagnostic:
+    text = f"{module.address}: agents of a module that is not here ({module.kind}) are not read"
+    way = "import the JSON of `terraform show -json`, which has all modules"
+    return note("unread", text, way, file=module.file, line=module.line)
 
 
 def _build_from_resources(

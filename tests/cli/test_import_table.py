@@ -58,7 +58,7 @@ park → agents/park  repo/service/template.yaml:74
 ✓ instruction 86 characters
 ✓ prompts     ORCHESTRATION
 ✓ actions     watering: returns control to the caller
-! not known   Elsewhere.GuardrailId is known only when deployed; 'elsewhere0' stands for it in guardrailConfiguration.guardrailIdentifier  repo/service/template.yaml:74
+! not known   Elsewhere.GuardrailId is known only when deployed; 'elsewhere0' stands for it in guardrailConfiguration.guardrailIdentifier  repo/service/template.yaml:84
               = give it with --parameter, or change it in agent.yaml
 ! not known   the parameter Model is known only when deployed; 'UNKNOWN-Model' stands for it  repo/service/template.yaml:79 (as above)
 ! knowledge   Ref Rules is known only when deployed; 'RULES00000' stands for it  repo/service/template.yaml:98

@@ -196,7 +196,16 @@ def test_folders_of_tools_are_not_looked_into(tmp_path: Path) -> None:
         (tmp_path / "a" / name).mkdir(parents=True)
         (tmp_path / "a" / name / "main.tf").write_text(AGENT % "")
     (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "env" / "lib").mkdir(parents=True)
+    (tmp_path / "a" / "env" / "pyvenv.cfg").touch()
     assert [*ProjectFiles(tmp_path).iter_files()] == []
+
+
+def test_a_folder_of_environments_is_none_of_python(tmp_path: Path) -> None:
+    folder = tmp_path / "env" / "dev"
+    folder.mkdir(parents=True)
+    (folder / "main.tf").write_text(AGENT % "")
+    assert len(read_source(tmp_path).agents) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
@@ -205,6 +214,14 @@ def test_a_pipe_does_not_hold_up_the_import(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     found = read(tmp_path, AGENT % "")
     assert len(found.agents) == 1  # type: ignore[attr-defined]
+
+
+def test_an_agent_that_is_larger_than_a_definition_is_refused(tmp_path: Path) -> None:
+    agent = {"AgentName": "a", "Instruction": "z" * 2_100_000}
+    template = {"Resources": {"A": {"Type": "AWS::Bedrock::Agent", "Properties": agent}}}
+    (tmp_path / "template.json").write_text(json.dumps(template))
+    with pytest.raises(DefinitionError, match="larger than 2,000,000 bytes"):
+        read_source(tmp_path)
 
 
 def test_data_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:

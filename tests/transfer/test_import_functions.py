@@ -118,6 +118,26 @@ def test_globals_and_layers(tmp_path: Path) -> None:
     assert "the layers of F are not copied" in document.notes[-1].message
 
 
+def test_variables_that_only_a_deployment_knows_are_named(tmp_path: Path) -> None:
+    variables = {"TABLE": {"Ref": "Table"}, "REGION": {"Ref": "AWS::Region"}, "NAME": "books"}
+    shared = {"Environment": {"Variables": {"TOPIC": {"Ref": "Topic"}, "NAME": {"Ref": "Topic"}}}}
+    resources = {
+        "Table": {"Type": "AWS::DynamoDB::Table"},
+        "Topic": {"Type": "AWS::SNS::Topic"},
+    }
+    document = read(
+        tmp_path,
+        serverless(Environment={"Variables": variables}),
+        Globals={"Function": shared},
+        Resources=resources,
+    )
+    [one] = [it for it in document.notes if it.code == "environment"]
+    assert one.message == "F reads TOPIC, TABLE: the sources do not tell what they are"
+    assert one.suggestion == "set them in the group's `environment` in agent.yaml"
+    text = (tmp_path / "template.json").read_text().splitlines()
+    assert '"F": {' in text[(one.line or 0) - 1]
+
+
 def test_a_parser_comes_along(tmp_path: Path) -> None:
     stage = {"PromptType": "ORCHESTRATION", "ParserMode": "OVERRIDDEN"}
     overrides = {
@@ -150,3 +170,40 @@ def test_stacks_of_an_app_import_from_each_other(tmp_path: Path) -> None:
     (out / "assembly-Live" / "Agents.template.json").write_text(json.dumps(agents))
     [document] = read_source(tmp_path).agents.values()
     assert executor(document) == "functions/F/app.py:handler"
+
+
+def test_a_schema_in_a_folder_that_the_cdk_deploys_comes_along(tmp_path: Path) -> None:
+    out = tmp_path / "cdk.out"
+    (out / "asset.1" / "v1").mkdir(parents=True)
+    schema = json.dumps({"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}})
+    (out / "asset.1" / "v1" / "loans.json").write_text(schema)
+    (out / "manifest.json").write_text("{}")
+    files = {"1": {"source": {"path": "asset.1"}, "destinations": {"d": {"objectKey": "1.zip"}}}}
+    (out / "Town.assets.json").write_text(json.dumps({"files": files}))
+    deployment = {
+        "Type": "Custom::CDKBucketDeployment",
+        "Properties": {
+            "SourceObjectKeys": ["none.zip", "1.zip"],
+            "DestinationBucketName": {"Ref": "Schemas"},
+            "DestinationBucketKeyPrefix": "api",
+            "DestinationBucketArn": {"Fn::GetAtt": ["Schemas", "Arn"]},
+        },
+    }
+    # As the CDK names the bucket of a deployment: the sixth part of its ARN.
+    arn = {"Fn::GetAtt": ["Deployment", "DestinationBucketArn"]}
+    bucket = {"Fn::Select": [5, {"Fn::Split": [":", arn]}]}
+    group = {
+        "ActionGroupName": "g",
+        "ActionGroupExecutor": {"CustomControl": "RETURN_CONTROL"},
+        "ApiSchema": {"S3": {"S3BucketName": bucket, "S3ObjectKey": "api/v1/loans.json"}},
+    }
+    agent = {"AgentName": "a", "ActionGroups": [group]}
+    resources = {
+        "A": {"Type": "AWS::Bedrock::Agent", "Properties": agent},
+        "Schemas": {"Type": "AWS::S3::Bucket"},
+        "Deployment": deployment,
+    }
+    (out / "Town.template.json").write_text(json.dumps({"Resources": resources}))
+    [document] = read_source(tmp_path).agents.values()
+    assert document.data["actionGroups"][0]["apiSchema"] == {"payload": schema}
+    assert document.notes == []

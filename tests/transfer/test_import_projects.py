@@ -331,7 +331,16 @@ EXPRESSIONS: list[tuple[str, Any]] = [
     ('replace("a.b", ".", "-")', "a-b"),
     ('lookup(local.map, "no", "else")', "else"),
     ('try(local.nothing, "else")', "else"),
-    ('coalesce("", "b")', "b"),
+    ("try(local.list, [])", [{"name": "one"}, {"name": "two"}]),
+    ("try([], local.list)", []),
+    ('try(local.map.no, local.list[7], "else")', "else"),
+    ('try(null, "else")', None),
+    ("[can(local.map.x), can(local.map.no)]", [True, False]),
+    ('coalesce(null, "", "b")', "b"),
+    ('[one([]), one(["a"])]', [None, "a"]),
+    ('join("\\n", ["a", "b"])', "a\nb"),
+    ('split("\\n", "a\\nb")', ["a", "b"]),
+    ('"\\n${local.k}\\n"', "\nkey\n"),
     ('templatefile("t.txt", { who = "you" })', 'Hello you, "friend"\n'),
     ("path.module", "."),
     ("terraform.workspace", "default"),
@@ -349,6 +358,62 @@ def test_expressions(expression: str, value: Any, tmp_path: Path) -> None:
     folder = write(tmp_path, {"main.tf": source, "t.txt": 'Hello ${who}, "friend"\n'})
     [document] = read_source(folder).agents.values()
     assert json.loads(document.data["description"]) == value
+
+
+def test_attributes_that_are_optional_have_the_defaults_of_their_types(tmp_path: Path) -> None:
+    module = """
+variable "team" {
+  type = object({
+    about = optional(string, "A team.")
+    tools = optional(map(object({
+      about   = optional(string)
+      enabled = optional(bool, false)
+      inputs  = optional(list(object({ name = string, type = optional(string, "string") })), [])
+    })), {})
+  })
+}
+resource "aws_bedrockagent_agent" "a" {
+  agent_name  = "a"
+  description = var.team.about
+}
+resource "aws_bedrockagent_agent_action_group" "g" {
+  for_each           = var.team.tools
+  agent_id           = aws_bedrockagent_agent.a.agent_id
+  action_group_name  = each.key
+  description        = each.value.about
+  action_group_state = each.value.enabled ? "ENABLED" : "DISABLED"
+  action_group_executor { custom_control = "RETURN_CONTROL" }
+  function_schema {
+    member_functions {
+      functions {
+        name = each.key
+        dynamic "parameters" {
+          for_each = each.value.inputs
+          content {
+            map_block_key = parameters.value.name
+            type          = parameters.value.type
+          }
+        }
+      }
+    }
+  }
+}
+"""
+    source = """
+module "team" {
+  source = "./team"
+  team   = { about = null, tools = { dig = { inputs = [{ name = "depth" }] } } }
+}
+"""
+    found = read_source(write(tmp_path, {"main.tf": source, "team/main.tf": module}))
+    [document] = found.agents.values()
+    [group] = document.data["actionGroups"]
+    assert document.data["description"] == "A team."
+    assert group["actionGroupState"] == "DISABLED"
+    assert "description" not in group
+    [function] = group["functionSchema"]["functions"]
+    assert function["parameters"] == {"depth": {"type": "string"}}
+    assert document.notes == []
 
 
 def test_instances_have_their_own_parts(tmp_path: Path) -> None:
@@ -407,6 +472,145 @@ resource "aws_bedrockagent_agent_action_group" "g" {
     # Lambda imports from the outermost folder, and so does the file that was made.
     assert document.code["functions/finder/src_app_entry.py"] == "from src.app import find\n"
     assert {"functions/finder/src/app.py", "functions/finder/src/b.py"} <= document.code.keys()
+
+
+LAMBDA = """
+module "table" { source = "terraform-aws-modules/dynamodb-table/aws" }
+resource "aws_s3_bucket" "b" { bucket = "books" }
+module "fn" {
+  source                = "terraform-aws-modules/lambda/aws"
+  function_name         = "finder"
+  handler               = "app.find"
+  runtime               = "python3.12"
+  environment_variables = {
+    TABLE  = module.table.dynamodb_table_id
+    BUCKET = aws_s3_bucket.b.id
+    KEY    = var.key
+  }
+  %s
+}
+variable "key" { sensitive = true }
+resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
+resource "aws_bedrockagent_agent_action_group" "g" {
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = "g"
+  action_group_executor { lambda = module.fn.lambda_function_arn }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        'source_path = ["./code"]',
+        'source_path = [{ path = "${path.module}/code", pip_requirements = true }]',
+    ],
+)
+def test_variables_that_are_not_known_are_named(paths: str, tmp_path: Path) -> None:
+    code = {"code/app.py": "def find(event, context):\n    return {}\n"}
+    folder = write(tmp_path, {"main.tf": LAMBDA % paths, **code})
+    [document] = read_source(folder).agents.values()
+    [group] = document.data["actionGroups"]
+    assert group["actionGroupExecutor"]["lambda"] == "functions/finder/app.py:find"
+    assert group["environment"] == {"BUCKET": "books"}
+    [one] = document.notes
+    assert one.message == "finder reads KEY, TABLE: the sources do not tell what they are"
+    assert (one.file, one.line) == (str(folder / "main.tf"), 4)
+
+
+@pytest.mark.parametrize(
+    ("paths", "reason"),
+    [
+        ('local_existing_package = "build/finder.zip"', "the archive 'build/finder.zip'"),
+        ('source_path = ["./code", "./more"]', "its code is in several folders"),
+    ],
+)
+def test_a_registrys_lambda_module_says_why_its_code_stays(
+    paths: str, reason: str, tmp_path: Path
+) -> None:
+    [document] = read_source(write(tmp_path, {"main.tf": LAMBDA % paths})).agents.values()
+    [one] = document.notes
+    assert one.code == "code" and reason in one.message
+
+
+REGISTRY = """
+module "bases" {
+  source       = "aws-ia/bedrock/aws"
+  create_agent = false
+}
+module "desk" {
+  source     = "aws-ia/bedrock/aws"
+  agent_name = "desk"
+}
+"""
+
+
+def test_agents_of_a_registrys_module_are_missed_aloud(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"main.tf": REGISTRY})
+    for path in (folder, folder / "main.tf"):
+        with pytest.raises(DefinitionError, match=r"module\.desk: agents of a module") as caught:
+            read_source(path)
+        assert "terraform show -json" in caught.value.reason
+        assert (caught.value.file, caught.value.line) == (str(folder / "main.tf"), 6)
+    (folder / "agent.tf").write_text(AGENT % "")
+    found = read_source(folder)
+    assert len(found.agents) == 1
+    [one] = found.notes
+    assert one.message == (
+        "module.desk: agents of a module that is not here (aws-ia/bedrock/aws) are not read"
+    )
+    assert (one.file, one.line) == (str(folder / "main.tf"), 6)
+
+
+def test_parts_whose_names_are_not_known_do_not_hold_up_the_agent(tmp_path: Path) -> None:
+    source = """
+resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
+resource "aws_bedrockagent_agent_action_group" "g" {
+  for_each          = var.groups
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = each.key
+}
+resource "aws_bedrockagent_agent_collaborator" "c" {
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  collaborator_name = var.groups.first
+}
+variable "groups" {}
+"""
+    folder = write(tmp_path, {"main.tf": source})
+    [document] = read_source(folder).agents.values()
+    assert not document.data.get("actionGroups") and not document.data.get("agentCollaborators")
+    assert [(it.message, it.line) for it in document.notes] == [
+        (
+            "aws_bedrockagent_agent_action_group.g is left out: action_group_name (each.value) "
+            "comes from a for_each that is not known",
+            6,
+        ),
+        (
+            "aws_bedrockagent_agent_collaborator.c is left out: collaborator_name "
+            "(var.groups.first) has no default",
+            10,
+        ),
+    ]
+
+
+def test_a_part_that_names_nothing_here_has_its_own_place(tmp_path: Path) -> None:
+    source = """
+resource "aws_bedrockagent_agent" "a" { agent_name = "a" }
+resource "aws_bedrockagent_agent_action_group" "g" {
+  agent_id          = aws_bedrockagent_agent.a.agent_id
+  action_group_name = "g"
+  action_group_executor { lambda = aws_lambda_function.of_another_folder.arn }
+  function_schema {
+    member_functions {
+      functions { name = "f" }
+    }
+  }
+}
+"""
+    folder = write(tmp_path, {"main.tf": source})
+    [document] = read_source(folder).agents.values()
+    [one] = document.notes
+    assert (one.file, one.line) == (str(folder / "main.tf"), 3)
 
 
 def test_a_schema_in_s3_comes_from_its_object(tmp_path: Path) -> None:

@@ -102,6 +102,24 @@ def test_unset_parameters_have_the_form_that_their_members_need(tmp_path: Path) 
     assert "'DRAFT' stands for it in guardrailConfiguration.guardrailVersion" in told
 
 
+def test_dynamic_references_are_values_of_a_deployment(tmp_path: Path) -> None:
+    text = """
+Resources:
+  Hotel:
+    Type: AWS::Bedrock::Agent
+    Properties:
+      AgentName: hotel
+      AgentResourceRoleArn: "{{resolve:ssm:/agents/role:1}}"
+      KnowledgeBases: [{KnowledgeBaseId: "{{resolve:ssm:/kb}}"}]
+"""
+    document = read(tmp_path, text)
+    role = "arn:aws:iam::000000000000:role/ssm-agents-role-1"
+    assert document.data["agentResourceRoleArn"] == role
+    [base] = document.data["knowledgeBases"]
+    assert len(base["knowledgeBaseId"]) == 10
+    assert {it.code: it.line for it in document.notes} == {"role": 7, "knowledge-base": 8}
+
+
 def test_an_agent_of_unset_parameters_holds_a_turn(tmp_path: Path) -> None:
     text = (PARAMETERS + AGENT).replace("GuardrailConfiguration:", "#").replace("SUPERVISOR", "X")
     text = text.replace("AgentCollaboration: X", "AgentCollaboration: DISABLED")

@@ -117,6 +117,7 @@ class _Reader:
         for expression, value in intrinsics.assumed.items():
             line = find_expression(self.agents[name], place, expression) or document.line
             text = f"{document.name}: {expression} is known only when deployed"
+            document.place_notes(text, line)
             way = "give it with --parameter, or change it in agent.yaml"
             one = note("unknown", f"{text}; {value!r} stands for it", way, line=line)
             if value:
@@ -153,6 +154,8 @@ _PSEUDO = {
 }
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
+# AWS: "dynamic references", to parameters and secrets that only a deployment reads.
+_REFERENCE = re.compile(r"\{\{resolve:([^{}]*)\}\}")
 _MOST_DEPTH = 60
 # Values and characters of texts that are worked out; functions of functions multiply them.
 _MOST_MADE = 20_000_000
@@ -214,6 +217,8 @@ class Intrinsics:
         """
         with self._nest("functions"):
             found = self._evaluate_node(node)
+            if isinstance(found, str) and "{{resolve:" in found:
+                found = _REFERENCE.sub(lambda it: self._assume(it[0], make_unknown(it[1])), found)
             self._count_output(len(found) + 1 if isinstance(found, str) else 1)
             return found
 
@@ -412,7 +417,8 @@ def _guess_attribute(kind: str, attribute: str, name: str, own: str) -> str:
     if kind == "AWS::KMS::Key" and attribute == "Arn":
         return f"arn:aws:kms:{place}:key/00000000-0000-0000-0000-000000000000"
     if kind == "AWS::S3::Bucket":
-        return own or name.lower()
+        bucket = own or name.lower()
+        return f"arn:aws:s3:::{bucket}" if attribute == "Arn" else bucket
     if kind in _NAMES:
         is_name = is_ref and kind != "AWS::Lambda::Alias"
         return (own or name) if is_name else f"arn:aws:lambda:{place}:function:{own or name}"

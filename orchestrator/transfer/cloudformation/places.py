@@ -17,10 +17,12 @@ def find_expression(node: Any, resource: Place | None, expression: str) -> int |
     The expression is as `Intrinsics` names it, such as `Ref Rules` or `the parameter Model`.
     """
     found = _NAME.search(expression)
+    # A dynamic reference stands there as it is.
+    name = expression if expression.startswith("{{") else found[0] if found else ""
     properties = resource.child("Properties") if resource else None
-    if found is None or properties is None:
+    if not name or properties is None:
         return None
-    name = found[0].removesuffix(".Ref")
+    name = name.removesuffix(".Ref")
     return next((it.line for it in _iter_places(node, properties, name)), None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from orchestrator.errors import DefinitionError
@@ -18,6 +18,7 @@ from orchestrator.transfer.surroundings import GuardrailSource, Surroundings
 
 _FUNCTIONS = ("AWS::Lambda::Function", "AWS::Serverless::Function")
 _POINTERS = ("AWS::Lambda::Alias", "AWS::Lambda::Version")
+_SCHEMAS = (".json", ".yaml", ".yml")
 _MOST_LEVELS = 250
 
 
@@ -73,9 +74,11 @@ class _Finder:
         for name, resource in self.resources.items():
             if as_mapping(resource).get("Type") in _POINTERS:
                 self.add_pointer(str(name), as_mapping(resource), found)
+            elif as_mapping(resource).get("Type") == "Custom::CDKBucketDeployment":
+                self.add_deployment(as_mapping(resource), found)
         for key, path in self.template.assets.items():
             with suppress(DefinitionError):
-                if Path(key).suffix in (".json", ".yaml", ".yml"):
+                if Path(key).suffix in _SCHEMAS:
                     found.objects["", key] = self.files.read_text(path, self.folder)
         return found
 
@@ -93,6 +96,20 @@ class _Finder:
             if function in (arn, code.name):
                 found.functions[self.evaluate_text({"Ref": name})] = code
 
+    def add_deployment(self, resource: Mapping[str, Any], found: Surroundings) -> None:
+        """Adds the schemas in the folders that the CDK puts into a bucket."""
+        properties = self.evaluate_properties(resource)
+        bucket = str(properties.get("DestinationBucketName"))
+        prefix = PurePosixPath(str(properties.get("DestinationBucketKeyPrefix") or ""))
+        for source in list_items(properties.get("SourceObjectKeys")):
+            with suppress(DefinitionError):
+                folder = self.files.resolve(self.template.assets.get(str(source), ""), self.folder)
+                if folder == self.folder or not folder.is_dir():
+                    continue
+                for name, text in self.files.read_code(folder)[0].items():
+                    if Path(name).suffix in _SCHEMAS:
+                        found.objects[bucket, (prefix / name).as_posix()] = text
+
     def read_guardrail(self, name: str, resource: Mapping[str, Any]) -> GuardrailSource:
         members = self.evaluate_properties(resource)
         own = {"Name": name, **members} if members else {}
@@ -100,7 +117,7 @@ class _Finder:
 
     def read_function(self, name: str, resource: Mapping[str, Any]) -> FunctionCode:
         properties = self.merge_globals(resource)
-        variables = as_mapping(as_mapping(properties.get("Environment")).get("Variables"))
+        variables = _get_variables(properties)
         code = {"base": self.folder, **self.find_code(resource, properties)}
         return FunctionCode(
             name=str(properties.get("FunctionName") or name),
@@ -111,11 +128,25 @@ class _Finder:
                 for key, it in variables.items()
                 if isinstance(it, (str, int, float, bool))
             },
+            unknown_variables=tuple(self.find_unknown_variables(resource)),
             layers=tuple(map(_to_text, list_items(properties.get("Layers")))),
             file=str(self.template.file),
             line=self.template.line_of(name),
             **code,
         )
+
+    def find_unknown_variables(self, resource: Mapping[str, Any]) -> Iterator[str]:
+        """The names of a function's variables for which something stands."""
+        own = as_mapping(resource.get("Properties"))
+        shared: Mapping[str, Any] = {}
+        if resource.get("Type") == "AWS::Serverless::Function":
+            shared = as_mapping(as_mapping(self.template.data.get("Globals")).get("Function"))
+        for name, node in {**_get_variables(shared), **_get_variables(own)}.items():
+            self.intrinsics.assumed = {}
+            self.intrinsics.evaluate(node)
+            # Region and account are of wherever the agent runs, and are told elsewhere.
+            if any(not it.startswith("AWS::") for it in self.intrinsics.assumed):
+                yield str(name)
 
     def merge_globals(self, resource: Mapping[str, Any]) -> dict[str, Any]:
         # SAM: mappings of `Globals` and of the function are merged, and the function's own win.
@@ -145,6 +176,10 @@ class _Finder:
         if "ImageUri" in as_mapping(code):
             return {"problem": "it is a container image"}
         return {"problem": "its code is in Amazon S3" if code else "it names no code"}
+
+
+def _get_variables(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    return as_mapping(as_mapping(function.get("Environment")).get("Variables"))
 
 
 def list_items(value: Any) -> list[Any]:

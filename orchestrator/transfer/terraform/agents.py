@@ -31,6 +31,8 @@ _MEMBER = "aws_bedrockagent_agent_collaborator"
 _ALIAS = ("aws_bedrockagent_agent_alias", "awscc_bedrock_agent_alias")
 _GUARDRAIL = ("aws_bedrock_guardrail", "awscc_bedrock_guardrail")
 
+# What a part must have to be one.
+_NAMES = {_GROUP: "action_group_name", _MEMBER: "collaborator_name"}
 _NOT_OF_A_PART = ("agent_version", "prepare_agent")
 # What says which agent a part belongs to, and what is found by references.
 _LINKS = ("agent_id", "knowledge_base_id", "agent_descriptor", "action_group_executor")
@@ -77,7 +79,7 @@ class _Reader:
             parts = [list_mappings(values.pop(name, None)) for name in own]
             for kind, listed in zip((_GROUP, _BASE, _MEMBER), parts, strict=True):
                 found = [it for it in self.find_by_type(kind) if self.find_owner(it) is agent]
-                listed += [self.read_part(it, notes) for it in found]
+                listed += [self.read_part(it, notes) for it in found if self.has_name(it, notes)]
             # The id of an agent that is not deployed is a stand-in, by which its parts find it.
             id = None if agent.folder else agent.values.get("agent_id")
             document = build_document(values, parts, agent_id=id)
@@ -145,6 +147,16 @@ class _Reader:
         if same or len(found) == 1:
             return (same or found)[0]
         return None
+
+    def has_name(self, part: Resource, notes: list[Any]) -> bool:
+        """Whether a part can be told from others; one that cannot is left out, and noted."""
+        member = _NAMES.get(part.kind)
+        gap = next((it for it in part.gaps if it.path == member), None)
+        if gap is None or part.values.get(str(member)):
+            return True
+        text = f"{part.address} is left out: {gap.path} {gap.text}"
+        notes.append((note("unknown", text, gap.way, file=gap.file, line=gap.line), ""))
+        return False
 
     def read_part(self, part: Resource, notes: list[Any]) -> dict[str, Any]:
         values = {k: v for k, v in part.values.items() if k not in _NOT_OF_A_PART}
@@ -227,7 +239,9 @@ def _first_block(value: Any) -> Any:
 
 def _make_unknown_note(what: str, value: str, part: Resource | None = None) -> Any:
     text = f"{what} is known only when applied; {value!r} stands for it"
-    return note("unknown", text, "change it in agent.yaml, or put a file of yours in its place")
+    way = "change it in agent.yaml, or put a file of yours in its place"
+    place = (part.file, part.line) if part else (None, None)
+    return note("unknown", text, way, file=place[0], line=place[1])
 
 
 def _make_gap_note(resource: Resource, gap: Gap) -> Any:

@@ -6,19 +6,21 @@ Their members are worked out when they are asked for, as what they refer to may 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.transfer.terraform.attributes import guess_attribute, guess_data
 from orchestrator.transfer.terraform.hcl import Block
-from orchestrator.transfer.terraform.hcl_evaluate import Unknown, find_unknown
-from orchestrator.transfer.terraform.resources import Resource
+from orchestrator.transfer.terraform.hcl_evaluate import Unknown
+from orchestrator.transfer.terraform.resources import REMOTE, Resource
 
 if TYPE_CHECKING:
     from orchestrator.transfer.terraform.source import Module
 
 META = ("count", "for_each", "depends_on", "provider", "lifecycle", "provisioner", "connection")
 """Members of blocks that are Terraform's own."""
+# What names a resource, and so is its id or another attribute, too.
+_NAMES = ("bucket", "function_name", "key", "name")
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +48,8 @@ class Attributes:
             guess = guess_attribute(self.labels[0], address, self).get(name)
         if guess is None:
             return Unknown(f"{address}.{name}")
+        if self.mode == "managed" and guess in map(self.get_own, _NAMES):
+            return guess  # it is what the block itself says
         why = "is read when applied" if self.mode == "data" else "is known only when applied"
         self.module.note_stand_in(f"{address}.{name}", guess, why, "change it in agent.yaml")
         return guess
@@ -123,27 +127,16 @@ class RemoteModule:
         """The Lambda function that the module would make."""
         labels = ("aws_lambda_function", "this")
         copy = Block("resource", labels, self.block.file, self.block.line)
-        copy.attributes = {
-            {"source_path": "filename"}.get(name, name): it
-            for name, it in self.block.attributes.items()
-            if name not in (*META, "source", "version", "providers", "environment_variables")
-        }
+        inner = Block("environment", (), self.block.file, self.block.line)
+        for name, it in self.block.attributes.items():
+            if name == "environment_variables":
+                inner.attributes["variables"] = it
+            elif name not in (*META, "source", "version", "providers"):
+                copy.attributes[_FUNCTION_INPUTS.get(name, name)] = it
+        copy.blocks = [inner] if inner.attributes else []
         built = self.caller.build_resource("managed", labels, copy, "", dict(self.bindings))
-        address = f"{self.prefix}aws_lambda_function.this"
-        variables = self.block.attributes.get("environment_variables")
-        values = dict(built.values)
-        if variables is not None:
-            known = self.caller.evaluate(variables, self.bindings)
-            values["environment"] = [{"variables": known}] if find_unknown(known) is None else []
-        return Resource(
-            address,
-            labels[0],
-            labels[1],
-            values,
-            file=built.file,
-            line=built.line,
-            folder=built.folder,
-        )
+        values = {**built.values, "filename": _read_path(built.values.get("filename"))}
+        return replace(built, address=f"{self.prefix}aws_lambda_function.this", values=values)
 
     def iter_resources(self) -> Iterator[Resource]:
         """The resources that the module is known to make."""
@@ -151,8 +144,25 @@ class RemoteModule:
             function = self.build_function()
             if function is not None:
                 yield function
+        elif "bedrock" in self.source.lower() and self.get_input("create_agent") is not False:
+            # Agents of a module that is not here would be missing without a word.
+            address = self.prefix.rstrip(".")
+            place = self.block.file, self.block.line
+            yield Resource(address, self.source[:80], "", {}, REMOTE, file=place[0], line=place[1])
+
+    def get_input(self, name: str) -> Any:
+        """What the call sets an input to; `None` when it does not."""
+        own = self.block.attributes.get(name)
+        return self.caller.evaluate(own, self.bindings) if own else None
 
 
+def _read_path(value: Any) -> Any:
+    # The module takes a path, a mapping with one, or a list of these; of several none is the code.
+    one = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return one.get("path") if isinstance(one, dict) else one
+
+
+_FUNCTION_INPUTS = {"source_path": "filename", "local_existing_package": "filename"}
 _FUNCTION_OUTPUTS = {
     "lambda_function_arn": "arn",
     "lambda_function_qualified_arn": "arn",

@@ -94,10 +94,10 @@ def _read_body(body: Any, block: Block) -> Block:
         match name_of(node):
             case "attribute":
                 name, _, value = [it for it in iter_nodes(node)]
-                block.attributes[_read_name(name)] = Expression(value, block.file, line_of(node))
+                block.attributes[read_name(name)] = Expression(value, block.file, line_of(node))
             case "block":
                 *names, _, inner, _ = iter_nodes(node)
-                kind, *labels = map(_read_name, names)
+                kind, *labels = map(read_name, names)
                 block.blocks.append(
                     _read_body(inner, Block(kind, tuple(labels), block.file, line_of(node)))
                 )
@@ -109,7 +109,8 @@ def line_of(node: Any) -> int:
     return int(getattr(node.meta, "line", 0) or 0) if hasattr(node, "meta") else int(node.line)
 
 
-def _read_name(node: Any) -> str:
+def read_name(node: Any) -> str:
+    """The text of an identifier or label."""
     return "".join(map(str, node.scan_values(lambda it: True))).strip('"')
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from orchestrator.errors import DefinitionError
@@ -33,6 +33,7 @@ class Unknown:
     what: str  # the reference or function, such as `aws_kms_key.main.arn`
     why: str = "is known only when applied"
     way: str = "change it in agent.yaml"
+    fails: bool = False  # whether Terraform fails here, too, which `try` and `can` catch
 
 
 class Handle(Protocol):
@@ -167,8 +168,10 @@ class Evaluator:
             if isinstance(text, Unknown):
                 return text
             parts.append(text)
-        # See `hcl_scan`: what begins with a line feed was a heredoc.
-        return self.budget.count("".join(parts).removeprefix("\n"))
+        # See `hcl_scan`: what begins with a line feed of the source (and no `\\n`) was a heredoc.
+        if parts and str(node.children[1].children[0]).startswith("\n"):
+            parts[0] = parts[0].removeprefix("\n")
+        return self.budget.count("".join(parts))
 
     def _evaluate_part(self, part: Any) -> Any:
         match name_of(part):
@@ -253,24 +256,22 @@ class Evaluator:
         parts = [it for it in iter_nodes(node) if name_of(it) in ("identifier", "arguments")]
         name = "::".join(str(it.children[0]) for it in parts if name_of(it) == "identifier")
         given = [it for part in parts if name_of(part) == "arguments" for it in iter_nodes(part)]
-        if name in ("try", "coalesce", "one"):
-            return self._evaluate_first(given)
+        if name in ("try", "can"):
+            return self._attempt(name, given)
         arguments = [self.evaluate(it) for it in given if name_of(it) != "ELLIPSIS"]
         if any(name_of(it) == "ELLIPSIS" for it in given) and isinstance(arguments[-1], list):
             arguments = [*arguments[:-1], *arguments[-1]]
         return self._call(name, arguments)
 
-    def _evaluate_first(self, given: Sequence[Any]) -> Any:
-        # `try`, `coalesce` and `one`: the first that has a value.
-        found: Any = None
+    def _attempt(self, name: str, given: Sequence[Any]) -> Any:
+        # `try`: the first that does not fail; `can`: whether there is one.
+        found: Any = Unknown(f"{name}()", "has no arguments", fails=True)
         for it in given:
-            value = self.evaluate(it)
-            if isinstance(value, list):
-                value = value[0] if value else None
-            if value not in (None, "") and not isinstance(value, Unknown):
-                return value
-            found = value if found is None else found
-        return found
+            found = self.evaluate(it)
+            unknown = find_unknown(found)
+            if unknown is None or not unknown.fails:
+                return found if name == "try" else True
+        return found if name == "try" else False
 
     def _call(self, name: str, arguments: list[Any]) -> Any:
         self.budget.measure(*arguments)
@@ -286,7 +287,7 @@ class Evaluator:
         try:
             return function(*arguments)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            return Unknown(f"{name}(…)", "cannot be worked out from the sources")
+            return Unknown(f"{name}(…)", "cannot be worked out from the sources", fails=True)
 
     def fill(self, value: Any) -> Any:
         """The value with texts for what is not known, as a document needs them."""
@@ -328,7 +329,7 @@ class Evaluator:
         try:
             return _OPERATORS[str(sign.children[0]).strip()](one, other)
         except (ArithmeticError, KeyError, TypeError):
-            return Unknown("an expression", "cannot be worked out")
+            return Unknown("an expression", "cannot be worked out", fails=True)
 
     def _evaluate_for(self, node: Any) -> Any:
         parts = [it for it in iter_nodes(node) if hasattr(it, "data")]
@@ -365,7 +366,7 @@ def follow(value: Any, steps: Sequence[Step], budget: Budget) -> Any:
     for number, step in enumerate(steps):
         if isinstance(value, Unknown):
             names = "".join(f".{it}" for it in steps[number:] if it is not None)
-            return Unknown(value.what + names, value.why, value.way)
+            return replace(value, what=value.what + names)
         if step is None:
             items = value if isinstance(value, list) else [] if value is None else [value]
             budget.spend(_SPLAT * len(items))
@@ -381,7 +382,7 @@ def _take(value: Any, step: str | int) -> Any:
         return value[step]
     if hasattr(value, "get_member") and isinstance(step, str):
         return value.get_member(step)
-    return Unknown(str(step), "is not in what it is taken from")
+    return Unknown(str(step), "is not in what it is taken from", fails=True)
 
 
 def is_true(value: Any) -> bool:

@@ -68,6 +68,16 @@ def _flatten(items: Iterable[Any]) -> list[Any]:
     return flat
 
 
+def _coalesce(*values: Any) -> Any:
+    return next(it for it in values if it not in (None, ""))
+
+
+def _one(items: Any) -> Any:
+    if len(items) > 1:
+        raise ValueError(items)
+    return items[0] if items else None
+
+
 def _distinct(items: list[Any]) -> list[Any]:
     kept: list[Any] = []
     seen: set[str] = set()
@@ -114,6 +124,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "basename": lambda path: PurePosixPath(path).name,
     "chomp": lambda text: text.rstrip("\r\n"),
+    "coalesce": _coalesce,
     "compact": lambda items: [it for it in items if it not in (None, "")],
     "concat": lambda *lists: [it for one in lists for it in one],
     "contains": lambda items, value: value in items,
@@ -134,6 +145,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "merge": _merge,
     "min": min,
     "nonsensitive": lambda value: value,
+    "one": _one,
     "range": _range,
     "replace": _replace,
     "reverse": lambda items: items[::-1],

@@ -17,6 +17,8 @@ from orchestrator.transfer.build_document import as_mapping, list_mappings
 _MOST_LEVELS_OF_MODULES = 30
 _MOST_LEVELS_OF_VALUES = 40
 KNOWN_LATE = "is known only when applied"
+REMOTE = "remote"
+"""The mode of a module that is not here, and may make agents; its type is its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Resource:
     kind: str  # its type
     name: str  # its name in the configuration
     values: Mapping[str, Any]  # what is known of it
-    mode: str = "managed"  # or `data`
+    mode: str = "managed"  # or `data`, or `REMOTE`
     gaps: tuple[Gap, ...] = ()  # what is not
     file: str | None = None
     line: int | None = None

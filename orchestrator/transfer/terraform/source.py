@@ -33,6 +33,7 @@ from orchestrator.transfer.terraform.hcl_evaluate import (
     Unknown,
     pair_items,
 )
+from orchestrator.transfer.terraform.hcl_types import complete_value
 from orchestrator.transfer.terraform.resources import Gap, Resource
 
 _MOST_BYTES = 2_000_000  # sources of one project
@@ -325,7 +326,7 @@ class Module:
     def look_up_local(self, name: str) -> Any:
         """A local value, which is worked out once; what was not known in it is noted again."""
         if name not in self.locals:
-            return Unknown(f"local.{name}", "is not in the sources")
+            return Unknown(f"local.{name}", "is not in the sources", fails=True)
         if name not in self.known_locals:
             gaps: list[Gap] = []
             self.project.gaps.append(gaps)
@@ -339,14 +340,22 @@ class Module:
         return value
 
     def look_up_variable(self, name: str) -> Any:
-        """The value of a variable."""
+        """The value of a variable, with the defaults that its type has for parts of it."""
+        own = self.variables[name].attributes if name in self.variables else {}
         if name in self.inputs:
-            return self.inputs[name]
-        default = self.variables[name].attributes.get("default") if name in self.variables else None
-        if default is not None:
-            return self.evaluate(default)
-        way = f"give --parameter {name}=VALUE, or change it in agent.yaml"
-        return Unknown(f"var.{name}", "has no default", way)
+            value = self.inputs[name]
+        elif "default" in own:
+            value = self.evaluate(own["default"])
+        else:
+            way = f"give --parameter {name}=VALUE, or change it in agent.yaml"
+            return Unknown(f"var.{name}", "has no default", way)
+        if "type" not in own:
+            return value
+        self.project.budget.measure(value)
+        place = own["type"]
+        return complete_value(
+            place.node, value, lambda node: self.evaluate(replace(place, node=node))
+        )
 
     def look_up_block(self, mode: str, labels: tuple[str, str]) -> Any:
         """A resource, or a list or mapping of its instances."""
@@ -404,7 +413,8 @@ class Module:
         except (DefinitionError, TypeError) as error:
             # A file outside of the project is refused here, and told where its text is missing.
             reason = error.reason if isinstance(error, DefinitionError) else "wrong arguments"
-            return Unknown(f"{name}({str(arguments[0])[:60]!r})", f"cannot be read: {reason}")
+            what = f"{name}({str(arguments[0])[:60]!r})"
+            return Unknown(what, f"cannot be read: {reason}", fails=True)
         return Unknown(f"{name}(…)", "is not worked out here")
 
     def call_file(self, name: str) -> str:

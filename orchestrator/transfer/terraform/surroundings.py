@@ -69,7 +69,8 @@ def _read_function(function: Resource, resources: Sequence[Resource], folder: Pa
         handler=str(values.get("handler") or ""),
         runtime=str(values.get("runtime") or ""),
         base=folder,
-        environment={k: str(v) for k, v in variables.items() if isinstance(v, (str, int, float))},
+        environment={k: _to_text(it) for k, it in variables.items() if _is_scalar(it)},
+        unknown_variables=tuple(_find_unknown_variables(function, variables)),
         layers=tuple(map(str, layers)) if isinstance(layers, list) else (),
         file=function.file,
         line=function.line,
@@ -77,10 +78,33 @@ def _read_function(function: Resource, resources: Sequence[Resource], folder: Pa
     return replace(code, **_find_code(values, resources))
 
 
+def _find_unknown_variables(function: Resource, variables: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the variables that are not known, or for which something stands."""
+    prefix = "environment.variables."
+    gaps = [it.path for it in function.gaps]
+    if prefix.rstrip(".") in gaps:
+        yield "variables"
+    yield from sorted({it.removeprefix(prefix) for it in gaps if it.startswith(prefix)})
+    stand_ins = [it.stand_in for it in function.gaps if it.stand_in]
+    for name, value in variables.items():
+        if any(it in str(value) for it in stand_ins):
+            yield name
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, (str, int, float))
+
+
+def _to_text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
 def _find_code(values: Mapping[str, Any], resources: Sequence[Resource]) -> dict[str, Any]:
     if values.get("package_type") == "Image" or values.get("image_uri"):
         return {"problem": "it is a container image"}
     name = values.get("filename")
+    if isinstance(name, list):
+        return {"problem": "its code is in several folders"}
     if not name:
         where = "in Amazon S3" if values.get("s3_key") else "known only when applied"
         return {"problem": f"its code is {where}"}
