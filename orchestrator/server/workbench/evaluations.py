@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -31,7 +33,7 @@ from orchestrator.server.workbench.evaluation_runs import (
 from orchestrator.server.workbench.lines import show_progress
 from orchestrator.server.workbench.look import describe_project
 from orchestrator.server.workbench.pages import show
-from orchestrator.server.workbench.projects import Project, Projects
+from orchestrator.server.workbench.projects import DATA_FOLDER, Project, Projects
 
 if TYPE_CHECKING:
     from orchestrator.agent.evaluation import CaseResult, Comparison, Run
@@ -50,9 +52,21 @@ def show_evaluations(projects: Projects, request: Request) -> Response:
         ],
         "prompts": list_prompt_folders(project.folder),
         "runs": runs,
+        "export": _describe_export(project),
     }
     given = _read_given(project, request.query_params.get("like", ""))
     return show(request, "evaluations.html", document, given=given)
+
+
+def _describe_export(project: Project) -> str:
+    """The command that makes cases of a session; empty where no file keeps the sessions."""
+    file = getattr(project.sessions.store, "path", None)
+    if file is None:
+        return ""
+    words = ["orchestrator", "sessions", "export", "SESSION", str(project.folder), "--as-cases"]
+    if Path(file).resolve() != project.folder / DATA_FOLDER / "sessions.sqlite":
+        words += ["--state", str(file)]
+    return shlex.join(words)
 
 
 def _describe_entry(projects: Projects, project: Project, entry: RunEntry) -> dict[str, Any]:
