@@ -60,13 +60,18 @@ def show_evaluations(projects: Projects, request: Request) -> Response:
 
 def _describe_export(project: Project) -> str:
     """The command that makes cases of a session; empty where no file keeps the sessions."""
-    file = getattr(project.sessions.store, "path", None)
-    if file is None:
+    file = _find_store(project)
+    if not file:
         return ""
     words = ["orchestrator", "sessions", "export", "SESSION", str(project.folder), "--as-cases"]
     if Path(file).resolve() != project.folder / DATA_FOLDER / "sessions.sqlite":
-        words += ["--state", str(file)]
+        words += ["--state", file]
     return shlex.join(words)
+
+
+def _find_store(project: Project) -> str:
+    """The file that keeps an agent's sessions; empty where they are in memory or in a database."""
+    return str(getattr(project.sessions.store, "path", ""))
 
 
 def _describe_entry(projects: Projects, project: Project, entry: RunEntry) -> dict[str, Any]:
@@ -147,6 +152,7 @@ def show_result(projects: Projects, request: Request) -> Response:
         "started": run.head["started"],
         "result": result.as_dict(),
         "turns": _list_turns(project, result),
+        "store": _find_store(project),
     }
     return show(request, "evaluation_result.html", document, held=result, signs=_get_signs())
 

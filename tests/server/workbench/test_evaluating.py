@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import threading
 from collections.abc import Sequence
@@ -358,3 +359,26 @@ def test_sessions_in_another_file_or_in_memory_have_another_command_or_none(
             assert ("Sessions can become cases" in known.page("/agents/shop/evaluations").text) == (
                 bool(wanted)
             )
+
+
+def test_a_run_of_the_command_line_says_what_is_missing_and_how_to_keep_sessions(
+    tmp_path: Path,
+) -> None:
+    with workbench(tmp_path) as bench:
+        boom = {"id": "boom", "question": "Hi", "expect": {"python": "own.py:boom"}}
+        own = write_cases(bench.folder, [boom, {"id": "hello", "question": "Hi"}])
+        (own / "own.py").write_text("def boom(outcome):\n    return 1 / 0\n")
+        words = ["eval", str(own), str(own / "cases.jsonl"), "--out", str(own / "run.jsonl")]
+        script = tmp_path / "replies.jsonl"
+        script.write_text(2 * f"{json.dumps(answer('Hello.'))}\n")
+        words += ["--model", f"scripted:{script}@{MODEL}", "--concurrency", "1"]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 1, done.output
+        (entry,) = bench.client.get(AT).json["runs"]
+        page = bench.client.page(f"{AT}/{entry['key']}").text
+        said = "2 of 2 results are there, of which 1 ended in an error. The same command holds "
+        assert f"{said}what is missing, and the errors again." in page
+        (result, *_) = re.findall(rf"{AT}/{entry['key']}/results/\w+", page)
+        shown = bench.client.page(result).text
+        store = bench.folder / ".orchestrator" / "sessions.sqlite"
+        assert f"<code>orchestrator eval --state {store}</code>" in shown
