@@ -194,9 +194,11 @@ class DependencyFailed(OrchestratorError):
 
     Attributes:
         resource: The name of what failed: a model id, `group::function`, a knowledge base id.
+        is_outage: Whether it is a database that is away, and may be back soon.
     """
 
     bedrock_name = "DependencyFailedException"
+    is_outage = False
 
     def __init__(self, message: str, *, resource: str = "") -> None:
         super().__init__(message)

@@ -141,8 +141,17 @@ class PostgresServer:
 
     def restart(self) -> None:
         """Ends the server, which breaks every connection, and starts it again."""
+        with self.stopped():
+            pass
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Ends the server; it is started again after the `with` block."""
         self._stop()
-        self._process = self._start()
+        try:
+            yield
+        finally:
+            self._process = self._start()
 
     def crash(self) -> None:
         """Ends the server as a crash does, which loses what it has not written, and starts it."""

@@ -223,11 +223,16 @@ _finder = _Finder()
 
 
 def handler_file(
-    path: str | Path, folder: str | Path | None, what: str, otherwise: str = ""
+    path: str | Path,
+    folder: str | Path | None,
+    what: str,
+    otherwise: str = "",
+    place: str = "the agent's folder",
 ) -> Path:
     """The Python file at `path`, after links are resolved, inside of `folder` if there is one.
 
-    For messages, `what` says what it is, and `otherwise` what else it could be.
+    For messages, `what` says what it is, `otherwise` what else it could be, and `place` what the
+    folder is.
 
     Raises:
         DefinitionError: There is none, or it is outside the folder or cannot be imported.
@@ -239,7 +244,7 @@ def handler_file(
     except (OSError, RuntimeError, ValueError) as error:
         raise DefinitionError(f"the path of {name} is not possible: {error}") from error
     if folder is not None and not file.is_relative_to(base):
-        raise DefinitionError(f"{name} is outside the agent's folder; move it inside")
+        raise DefinitionError(f"{name} is outside {place}; move it inside")
     if file.suffix != ".py" or not file.is_file():
         raise DefinitionError(f"{name} is not a Python file that exists{otherwise}")
     if not file.stem.isidentifier():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from orchestrator.sessions.journal import (
     drop_undone_turns,
     leaves_turn_open,
 )
-from orchestrator.sessions.journal_reading import take_news, upgrade_records
+from orchestrator.sessions.journal_reading import is_same, take_news, upgrade_records
 from orchestrator.sessions.plan_snapshots import PlanSnapshots
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.session_cache import SessionCache
@@ -501,6 +501,32 @@ class Sessions:
             self._take_written(session, records, at, length)
         else:
             session.apply(records)
+
+    def write_when_back(
+        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded] = ()
+    ) -> None:
+        """`write`, which waits until a store that is away is back, however long; blocks meanwhile.
+
+        Raises:
+            SessionConflict: Another process wrote to the session; nothing was written.
+            DependencyFailed: The store failed for another reason; nothing was written.
+        """
+        from orchestrator.sessions.outages import outlast
+
+        outlast(partial(self._write_or_find, session, records, encoded))
+
+    def _write_or_find(
+        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded]
+    ) -> None:
+        try:
+            self.write(session, records, encoded)
+        except SessionBusy:
+            # An append that an outage has cut off may have been made all the same.
+            found = self.store.load(session.key, session.count)
+            if len(found) != len(records) or not all(map(is_same, found, records)):
+                raise
+            session.unsynced = 0
+            self._take_written(session, records, self.clock(), None)
 
     def _append(
         self, session: Session, count: int, records: Sequence[Record], at: int, **options: Any

@@ -48,6 +48,8 @@ _RESTARTING = frozenset({"57P01", "57P02", "57P03"})
 class ConnectionLost(DependencyFailed):
     """The connection broke: nobody knows whether the statement took effect."""
 
+    is_outage = True
+
 
 class PostgresDatabase:
     """A database, as one kind of store uses it. Safe for many threads.
@@ -167,7 +169,9 @@ class PostgresDatabase:
     def translate(self, error: Exception) -> DependencyFailed:
         """An error of the driver as one of this program."""
         text = " ".join(redact(error, self.url.secrets).split())
-        return self.failure(f"failed: {text}; {_HINT}")
+        translated = self.failure(f"failed: {text}; {_HINT}")
+        translated.is_outage = _is_outage(error)
+        return translated
 
     def failure(self, text: str) -> DependencyFailed:
         """The error that says `text` of this store."""
@@ -224,6 +228,14 @@ class PostgresDatabase:
 def is_lost(db: Connection, error: psycopg.Error) -> bool:
     """Whether a statement failed because its connection broke, or is about to."""
     return db.closed or error.sqlstate in _RESTARTING
+
+
+def _is_outage(error: Exception) -> bool:
+    # No connection, no room on the disk, too many clients: the statement itself is none of it.
+    import psycopg
+    from psycopg_pool import PoolClosed
+
+    return isinstance(error, psycopg.OperationalError) and not isinstance(error, PoolClosed)
 
 
 def _read_steps(component: str) -> list[str]:

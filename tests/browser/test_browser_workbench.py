@@ -268,3 +268,27 @@ def test_a_stranger_is_told_where_to_enter(chromium: Any, tmp_path: Path) -> Non
         page.reload()
         page.get_by_text("That is not the token of this workbench").wait_for()
         context.close()
+
+
+def test_a_value_turns_no_text_of_the_prompt_around(chromium: Any, tmp_path: Path) -> None:
+    with workbench(tmp_path, [answer("Twelve.")]) as bench:
+        template = {
+            "system": "$instruction$",
+            "messages": [
+                {"role": "user", "content": [{"text": "Asked: $question$ (end)"}]},
+                {"role": "assistant", "content": [{"text": "$agent_scratchpad$"}]},
+            ],
+        }
+        override = {"promptType": "ORCHESTRATION", "basePromptTemplate": json.dumps(template)}
+        override |= {"promptCreationMode": "OVERRIDDEN", "promptState": "ENABLED"}
+        file = bench.folder / "agent.yaml"
+        given = {"promptOverrideConfiguration": {"promptConfigurations": [override]}}
+        file.write_text(f"{file.read_text()}\n{json.dumps(given)[1:-1]}\n")
+        path = ask(bench, "tea \u202e milk")
+        with open_page(chromium, bench) as page:
+            visit(page, bench, f"{path}/steps/1")
+            question, after = (
+                page.locator(".text pre span", has_text=text).last.bounding_box()
+                for text in ("milk", "(end)")
+            )
+    assert question["x"] + question["width"] <= after["x"] + 1

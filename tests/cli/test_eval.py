@@ -226,3 +226,25 @@ def test_the_agents_own_prompt_of_the_judge_wins(run, shop, script, place):
     shown = run(*words, "--judge", judge)
     assert shown.exit_code == 2
     assert "templates/evaluation/judge.prompty" in shown.stderr
+
+
+def test_code_of_the_cases_that_calls_exit_is_an_error_and_no_success(
+    run, shop, script, cases, place
+):
+    (place / "own.py").write_text(
+        "import sys\nfrom contextlib import contextmanager\n\n\n"
+        "def leave(outcome):\n    sys.exit(0)\n\n\n"
+        "@contextmanager\ndef around():\n    sys.exit(0)\n    yield\n"
+    )
+    cases.write_text('{"id": "hello", "question": "Hi", "expect": {"python": "own.py:leave"}}\n')
+    shown = run("eval", shop, cases, script("<answer>Hello."))
+    assert (shown.exit_code, "python: SystemExit: 0" in shown.stdout) == (1, True)
+    shown = run("eval", shop, cases, script("<answer>Hello."), "--around", "own.py:around")
+    assert (shown.exit_code, "SystemExit: 0" in shown.stdout) == (1, True)
+
+
+def test_a_check_outside_of_the_folder_of_the_cases(run, shop, script, cases, place):
+    cases.write_text('{"id": "hello", "question": "Hi", "expect": {"python": "../own.py:f"}}\n')
+    shown = run("eval", shop, cases, script("<answer>Hello."))
+    assert shown.exit_code == 2
+    assert "is outside the folder of the cases; move it inside" in " ".join(shown.stderr.split())

@@ -12,9 +12,10 @@ import pytest
 from postgres_server import PostgresServer, open_server
 from whole_agents import NATIVE, answer
 
-from orchestrator import ActionGroup, Agent, SessionConflict, Sessions, action
+from orchestrator import ActionGroup, Agent, DependencyFailed, SessionConflict, Sessions, action
 from orchestrator.models import ModelReply, ModelRequest
 from orchestrator.sessions import NEVER, PostgresStore
+from orchestrator.support import postgres
 from orchestrator.testing import ScriptedModel
 
 JOURNALS = json.loads((Path(__file__).parent / "journals" / "v1.json").read_text())
@@ -53,6 +54,25 @@ def test_what_did_not_wait_is_lost_unless_another_session_waited(
     server.crash()
     assert [store.load(key) for key in KEYS] == [[TURN], [TURN]]
     assert [it.records for it in store.list()] == [1, 1]
+
+
+def test_a_database_that_is_away_is_told_from_a_statement_that_fails(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setattr(postgres, "_PATIENCE", 0.1)
+    with closing(PostgresStore(server.url(server.create_database()))) as store:
+        with psycopg.connect(store.url.conninfo) as db:
+            db.execute("ALTER TABLE orchestrator_journal RENAME TO other")
+        with pytest.raises(DependencyFailed) as wrong:
+            store.load(KEYS[1])
+        assert not wrong.value.is_outage
+        with server.stopped():
+            for use in (store.load, lambda key: append(store, key, 0, TURN, True)):
+                with pytest.raises(DependencyFailed) as away:
+                    use(KEYS[0])
+                assert away.value.is_outage
 
 
 class Crashing(ScriptedModel):

@@ -7,9 +7,12 @@ a worker has died. Here each worker has a lease in a table beside DBOS's, by the
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from orchestrator.agent.durable.database import APPLICATION, open_engine
+from orchestrator.agent.durable.outage_log import OutageLog
 from orchestrator.support.logs import get_logger
 
 if TYPE_CHECKING:
@@ -22,6 +25,30 @@ _CLOCKS = {
     "postgresql": "extract(epoch from clock_timestamp())",
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
 }
+
+
+class Patience:
+    """When a worker may take others for dead: not before they had a chance to renew their leases.
+
+    If its own lease had ended when it was renewed, the database was away, or stood still, and the
+    leases of all workers have ended in the same time.
+    """
+
+    def __init__(self, lease: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lease, self._clock = lease, clock
+        self._until = self._renewed = clock()
+
+    def note_renewal(self) -> None:
+        """Notes that this worker's lease was renewed."""
+        now = self._clock()
+        if now - self._renewed > self._lease:
+            self._until = now + self._lease
+        self._renewed = now
+
+    @property
+    def is_over(self) -> bool:
+        """Whether who has no lease now has ended."""
+        return self._clock() >= self._until
 
 
 class Liveness:
@@ -38,6 +65,11 @@ class Liveness:
         self._engine = open_engine(url)
         self._clock = _CLOCKS[self._engine.dialect.name]
         self._worker, self._lease = worker, lease
+        self._patience = Patience(lease)
+        self._log = OutageLog(
+            "the worker's lease was not renewed, and its turns wait for the database",
+            "the database of the turns is back: the worker's lease is renewed",
+        )
         self._stopped, self._takes_over = threading.Event(), threading.Event()
         try:
             self._create_table()
@@ -76,10 +108,12 @@ class Liveness:
         while not self._stopped.wait(self._lease / 4):
             try:
                 self._renew()
-                if self._takes_over.is_set():
+                self._patience.note_renewal()
+                if self._takes_over.is_set() and self._patience.is_over:
                     self._take_over()
+                self._log.note_success()
             except Exception as error:  # the database may be back soon
-                _LOG.warning("the worker's lease was not renewed: %s", type(error).__name__)
+                self._log.note_failure(error)
 
     def _renew(self) -> None:
         with self._engine.begin() as connection:

@@ -13,9 +13,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from orchestrator.agent.durable.database import APPLICATION
-from orchestrator.support.logs import get_logger
-
-_LOG = get_logger("orchestrator.durable")
+from orchestrator.agent.durable.outage_log import OutageLog
 
 _INTERVAL = 0.5  # seconds
 
@@ -45,11 +43,13 @@ class PartitionKeys:
         self._thread.join(timeout=10.0)
 
     def _run(self) -> None:
+        log = OutageLog("queues were not looked through", "queues are looked through again")
         while not self._stopped.is_set():
             try:
                 set_missing_keys(self._queues)
+                log.note_success()
             except Exception as error:  # the database may be back soon
-                _LOG.warning("queues were not looked through: %s", type(error).__name__)
+                log.note_failure(error)
             self._stopped.wait(_INTERVAL)
 
 

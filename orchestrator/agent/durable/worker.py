@@ -17,6 +17,7 @@ from orchestrator.agent.durable.database import (
     import_dbos,
 )
 from orchestrator.agent.durable.liveness import Liveness
+from orchestrator.agent.durable.outage_log import is_of_outage
 from orchestrator.agent.durable.partitions import PartitionKeys
 from orchestrator.agent.durable.runs import QUEUE, DurableRuns
 from orchestrator.agent.durable.workflow import (
@@ -155,7 +156,8 @@ class Worker:
         return not count_running()
 
 
-# A turn that fails, or is cancelled, is a result like another one; DBOS would log its traceback.
+# A turn that fails, or is cancelled, is a result like another one; DBOS would log its traceback. Of
+# a database that is away `Liveness` says once what DBOS would say with each of its tries.
 def _hide_failed_turns() -> None:
     log = logging.getLogger("dbos")
     if _is_worth_a_line not in log.filters:
@@ -168,7 +170,7 @@ _CANCELLED = ("DBOSAwaitedWorkflowCancelledError", "DBOSWorkflowCancelledError")
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
     failed = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
     cancelled = type(failed).__name__ in _CANCELLED
-    return not (cancelled or isinstance(failed, OrchestratorError))
+    return not (cancelled or isinstance(failed, OrchestratorError) or is_of_outage(record))
 
 
 def _check_agents(agents: Sequence[Agent]) -> None:

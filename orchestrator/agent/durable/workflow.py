@@ -34,6 +34,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.sessions import TurnLog, session_label
+from orchestrator.sessions.outages import outlast
 from orchestrator.support.tracing import continue_trace
 
 if TYPE_CHECKING:
@@ -266,21 +267,26 @@ def _run_when_free(agent: Agent, turn: _Turn) -> Reply:
     waited = 0.0
     while True:
         try:
-            _finish_left_turn(agent, turn)
-            turn.before()
-            return agent.invoke_in_steps(
-                carry_out_effect,
-                turn.question,
-                turn.session_id,
-                workflow=turn.workflow,
-                **turn.options,
-            )
+            return outlast(partial(_run_or_go_on, agent, turn))
         except SessionBusy:
             if waited > _longest_turn(agent):
                 raise
         seconds = min(0.1 + waited / 4, 5.0)
         _wait("wait for the session", seconds)
         waited += seconds
+
+
+def _run_or_go_on(agent: Agent, turn: _Turn) -> Reply:
+    """Runs the turn, or goes on with what the journal has of it."""
+    _finish_left_turn(agent, turn)
+    turn.before()
+    return agent.invoke_in_steps(
+        carry_out_effect,
+        turn.question,
+        turn.session_id,
+        workflow=turn.workflow,
+        **turn.options,
+    )
 
 
 def _finish_left_turn(agent: Agent, turn: _Turn) -> None:

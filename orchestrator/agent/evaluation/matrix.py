@@ -27,6 +27,7 @@ from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationE
 from orchestrator.models.base import Model, Usage
 from orchestrator.models.prices import Price, find_price
 from orchestrator.sessions import Sessions
+from orchestrator.support.user_code import is_own_failure
 
 MOST_RESULTS = 100_000
 MOST_WORKERS = 64
@@ -222,7 +223,9 @@ class Matrix:
                 self._hold_turns((variant, case_id, repetition), session, turns)
         except OrchestratorError as raised:
             error = f"{type(raised).__name__}: {raised}"
-        except Exception as raised:  # what is around a case, or a fault: the others are held still
+        except BaseException as raised:  # what is around a case, or a fault: the others are held
+            if not is_own_failure(raised):
+                raise
             error = f"{type(raised).__name__}: {shorten(str(raised))}"
         return CaseResult(
             case_id, variant, repetition, session, list(case.tags), turns, error, case.digest

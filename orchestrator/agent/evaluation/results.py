@@ -10,6 +10,7 @@ from orchestrator.agent.evaluation.checks import CHECKS, Judge, Judging, Outcome
 from orchestrator.agent.evaluation.checks.base import shorten
 from orchestrator.agent.evaluation.conduct import HeldTurn
 from orchestrator.errors import FlowError, LimitExceeded, ModelOutputError, OrchestratorError
+from orchestrator.support.user_code import is_own_failure
 
 Status = Literal["passed", "failed", "error"]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "error")
@@ -140,7 +141,9 @@ def _make_checks(judging: Judging) -> Iterable[CheckResult]:
                 yield CheckResult(name, *verdict)
         except OrchestratorError as error:
             yield CheckResult(name, False, "", "", str(error))
-        except Exception as error:  # a function of the cases' author
+        except BaseException as error:  # a function of the cases' author, which may call `sys.exit`
+            if not is_own_failure(error):
+                raise
             yield CheckResult(name, False, "", "", f"{type(error).__name__}: {shorten(str(error))}")
 
 

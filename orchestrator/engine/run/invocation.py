@@ -1,4 +1,4 @@
-"""One invocation: a turn, its session's journal, and the budget of time. Waits for nothing.
+"""One invocation: a turn, its session's journal, and the budget of time. Waits for its store alone.
 
 A driver carries out the effects that `begin`, `take` and `fail` return, until they return the
 turn's result. What must not be lost is in the journal before it is acted upon: a turn's start
@@ -413,10 +413,20 @@ class Run:
         )
 
     def write(self, records: list[Record]) -> None:
-        """Appends records to the journal."""
+        """Appends records to the journal.
+
+        A workflow's turn, for which nobody may be there to ask again, waits until a store that is
+        away is back; its time stands still meanwhile.
+        """
         if self._generation != forks.generation:
             raise self._build_inherited_error()
-        self.sessions.write(self.session, records, self._encoded)
+        if not self.log.workflow:
+            self.sessions.write(self.session, records, self._encoded)
+            return
+        began = self.now()
+        self.sessions.write_when_back(self.session, records, self._encoded)
+        if self.deadline is not None:
+            self.deadline += self.now() - began
 
     def prepare_append(self, records: list[Record]) -> Append:
         """The append that `write` makes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.engine.plan import Plan
@@ -54,10 +55,10 @@ class PastTurn:
     """
 
     __slots__ = (
-        "_find_plan",
         "_log",
         "_plan",
         "_replay",
+        "_restore_plan",
         "_session",
         "_then",
         "_trace",
@@ -75,7 +76,7 @@ class PastTurn:
         log: TurnLog,
         session: Session,
         plan: Plan | None,
-        find_plan: Callable[[str], str | None],
+        restore_plan: Callable[[str], Plan | None],
         *,
         new: bool,
     ) -> None:
@@ -92,7 +93,7 @@ class PastTurn:
         self._log = log
         self._session = session
         self._plan = plan
-        self._find_plan = find_plan
+        self._restore_plan = restore_plan
         self._then: Plan | None = None
         self._replay: Replay | None = None
         self._trace: list[dict[str, Any]] | None = None
@@ -122,6 +123,11 @@ class PastTurn:
         return self._log.end is not None and self._log.end["result"] == "failure"
 
     @property
+    def end_at(self) -> int:
+        """When the turn ended, in nanoseconds since 1970; 0 while it is open."""
+        return int((self._log.end or {}).get("at", 0))
+
+    @property
     def fork_origin(self) -> dict[str, Any] | None:
         """The `session`, `turn` and `step` that the turn goes on from, if it is a fork's."""
         return self._log.start.get("forked")
@@ -131,11 +137,7 @@ class PastTurn:
         if self._then is None and self._plan is not None:
             self._then = self._plan
             if self.has_changed:
-                from orchestrator.engine.plan_snapshot import restore_plan
-
-                kept = self._find_plan(str(self._log.start["plan"]))
-                restored = restore_plan(self._plan, kept) if kept is not None else None
-                self._then = restored or self._plan
+                self._then = self._restore_plan(str(self._log.start["plan"])) or self._plan
         return self._then
 
     def steps(self) -> list[PastStep]:
@@ -246,7 +248,15 @@ def load_past_turns(sessions: Sessions, label: str, plan: Plan | None = None) ->
         if record["kind"] == "turn" and session.open is not None:
             found.append((session.open, session, new))
             new = False
-    turns = [PastTurn(log, of, plan, sessions.find_plan, new=new) for log, of, new in found]
+
+    @cache  # many turns have the same one, and its templates are compiled
+    def restore(digest: str) -> Plan | None:
+        from orchestrator.engine.plan_snapshot import restore_plan
+
+        kept = sessions.find_plan(digest)
+        return restore_plan(plan, kept) if plan is not None and kept is not None else None
+
+    turns = [PastTurn(log, of, plan, restore, new=new) for log, of, new in found]
     for turn, (_, of, _) in zip(turns, found, strict=True):
         turn.current = of is session
     return turns

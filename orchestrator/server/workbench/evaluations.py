@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -31,7 +33,7 @@ from orchestrator.server.workbench.evaluation_runs import (
 from orchestrator.server.workbench.lines import show_progress
 from orchestrator.server.workbench.look import describe_project
 from orchestrator.server.workbench.pages import show
-from orchestrator.server.workbench.projects import Project, Projects
+from orchestrator.server.workbench.projects import DATA_FOLDER, Project, Projects
 
 if TYPE_CHECKING:
     from orchestrator.agent.evaluation import CaseResult, Comparison, Run
@@ -50,9 +52,26 @@ def show_evaluations(projects: Projects, request: Request) -> Response:
         ],
         "prompts": list_prompt_folders(project.folder),
         "runs": runs,
+        "export": _describe_export(project),
     }
     given = _read_given(project, request.query_params.get("like", ""))
     return show(request, "evaluations.html", document, given=given)
+
+
+def _describe_export(project: Project) -> str:
+    """The command that makes cases of a session; empty where no file keeps the sessions."""
+    file = _find_store(project)
+    if not file:
+        return ""
+    words = ["orchestrator", "sessions", "export", "SESSION", str(project.folder), "--as-cases"]
+    if Path(file).resolve() != project.folder / DATA_FOLDER / "sessions.sqlite":
+        words += ["--state", file]
+    return shlex.join(words)
+
+
+def _find_store(project: Project) -> str:
+    """The file that keeps an agent's sessions; empty where they are in memory or in a database."""
+    return str(getattr(project.sessions.store, "path", ""))
 
 
 def _describe_entry(projects: Projects, project: Project, entry: RunEntry) -> dict[str, Any]:
@@ -133,6 +152,7 @@ def show_result(projects: Projects, request: Request) -> Response:
         "started": run.head["started"],
         "result": result.as_dict(),
         "turns": _list_turns(project, result),
+        "store": _find_store(project),
     }
     return show(request, "evaluation_result.html", document, held=result, signs=_get_signs())
 

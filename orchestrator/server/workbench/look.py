@@ -24,6 +24,7 @@ from orchestrator.server.workbench.turn_view import (
     MOST_ROWS,
     ROWS,
     build_turn_view,
+    measure_steps,
     sum_costs,
     sum_up,
 )
@@ -143,7 +144,7 @@ def _describe_turn(turn: PastTurn, steps: Sequence[PastStep], plan: Plan) -> dic
         "has_failed": turn.has_failed,
         "forked_from": turn.fork_origin,
         "totals": sum_up(steps),
-        "milliseconds": _measure(steps),
+        "milliseconds": _measure(turn, steps),
         "calls": list(list_calls(steps, turn.is_open)),
         "thoughts": [
             {"index": it.index, "text": thought}
@@ -161,9 +162,12 @@ def _find_thought(step: PastStep) -> str:
     return str(parsed.get("rationale") or "")
 
 
-def _measure(steps: Sequence[PastStep]) -> float:
-    began = min((it.began for it in steps if it.began), default=0)
-    return (max((it.ended for it in steps), default=began) - began) / 1e6
+def _measure(turn: PastTurn, steps: Sequence[PastStep]) -> float:
+    took = measure_steps(steps)
+    if turn.has_failed or turn.stop_reason == "cancelled":
+        # What failed, or was stopped, is no step: the journal has what was done.
+        return max(took, (turn.end_at - turn.at) / 1e6)
+    return took
 
 
 def show_turn(projects: Projects, request: Request) -> Response:
@@ -180,6 +184,7 @@ def show_turn(projects: Projects, request: Request) -> Response:
         "session": session,
         "turn": describe_turn_head(turn),
         **view.as_dict(),
+        "milliseconds": _measure(turn, steps),
     }
     return show(request, "turn.html", document, view=view)
 

@@ -101,8 +101,7 @@ def build_turn_view(
     most: int = ROWS,
 ) -> TurnView:
     """The waterfall of a turn, of which `most` rows are shown."""
-    began = min((it.began for it in steps if it.began), default=0)
-    ended = max((it.ended for it in steps), default=began)
+    began, ended = _find_span(steps)
     span = max(ended - began, 1)
     names = _name_lanes(steps)
     shown = steps[first - 1 : first - 1 + most]
@@ -120,6 +119,17 @@ def build_turn_view(
         sum_costs(steps, prices or {}),
         build_lanes(steps, names),
     )
+
+
+def measure_steps(steps: Sequence[ShownStep]) -> float:
+    """How many milliseconds it took from the first step's beginning to the last one's end."""
+    began, ended = _find_span(steps)
+    return (ended - began) / 1e6
+
+
+def _find_span(steps: Sequence[ShownStep]) -> tuple[int, int]:
+    began = min((it.began for it in steps if it.began), default=0)
+    return began, max((it.ended for it in steps), default=began)
 
 
 def _build_row(

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench_support import MODEL, Workbench, answer, price, streaming, workbench, write_shop
+from typer.testing import CliRunner
+from workbench_support import (
+    MODEL,
+    Workbench,
+    answer,
+    enter,
+    price,
+    streaming,
+    workbench,
+    write_shop,
+)
 
 from orchestrator.agent.evaluation import read_run
+from orchestrator.cli import app
 from orchestrator.models.base import ModelReply, ModelRequest
+from orchestrator.server.settings import Settings
+from orchestrator.server.workbench.projects import Projects
+from orchestrator.server.workbench.run import run_in_thread
+from orchestrator.sessions import Sessions
 from orchestrator.testing import ScriptedModel
 
 AT = "/agents/shop/evaluations"
@@ -313,3 +331,54 @@ def test_a_damaged_run_and_one_of_others_are_shown(tmp_path: Path) -> None:
         assert shown.status == 400
         assert bench.client.post(f"{AT}/{entry['key']}/delete", {}).status == 400
         assert (folder / "old.jsonl").exists()
+
+
+def test_the_command_that_makes_cases_of_a_session_can_be_typed(tmp_path: Path) -> None:
+    with workbench(tmp_path / "own shops", [answer("Ten.")]) as bench:
+        bench.agent.invoke("How much is tea?", "s-1")
+        shown = bench.client.get("/agents/shop/evaluations").json["export"]
+    words = shlex.split(shown.replace("SESSION", "s-1"))
+    assert words[:2] == ["orchestrator", "sessions"]
+    done = CliRunner().invoke(app, words[1:])
+    assert done.exit_code == 0, done.output
+    assert "How much is tea?" in done.stdout
+
+
+def test_sessions_in_another_file_or_in_memory_have_another_command_or_none(
+    tmp_path: Path,
+) -> None:
+    own, state = write_shop(tmp_path), tmp_path / "all.sqlite"
+    for given, wanted in ((state, f"--state {state}"), (None, "")):
+        projects = Projects([own], state=given)
+        if given is None:
+            projects.all()[0].sessions = Sessions()
+        with closing(projects), run_in_thread(projects, Settings(port=0)) as url:
+            known, _ = enter(url)
+            shown = known.get("/agents/shop/evaluations").json["export"]
+            assert shown.endswith(wanted)
+            assert ("Sessions can become cases" in known.page("/agents/shop/evaluations").text) == (
+                bool(wanted)
+            )
+
+
+def test_a_run_of_the_command_line_says_what_is_missing_and_how_to_keep_sessions(
+    tmp_path: Path,
+) -> None:
+    with workbench(tmp_path) as bench:
+        boom = {"id": "boom", "question": "Hi", "expect": {"python": "own.py:boom"}}
+        own = write_cases(bench.folder, [boom, {"id": "hello", "question": "Hi"}])
+        (own / "own.py").write_text("def boom(outcome):\n    return 1 / 0\n")
+        words = ["eval", str(own), str(own / "cases.jsonl"), "--out", str(own / "run.jsonl")]
+        script = tmp_path / "replies.jsonl"
+        script.write_text(2 * f"{json.dumps(answer('Hello.'))}\n")
+        words += ["--model", f"scripted:{script}@{MODEL}", "--concurrency", "1"]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 1, done.output
+        (entry,) = bench.client.get(AT).json["runs"]
+        page = bench.client.page(f"{AT}/{entry['key']}").text
+        said = "2 of 2 results are there, of which 1 ended in an error. The same command holds "
+        assert f"{said}what is missing, and the errors again." in page
+        (result, *_) = re.findall(rf"{AT}/{entry['key']}/results/\w+", page)
+        shown = bench.client.page(result).text
+        store = bench.folder / ".orchestrator" / "sessions.sqlite"
+        assert f"<code>orchestrator eval --state {store}</code>" in shown

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from workbench_support import MODEL, Workbench, answer, price, workbench, write_shop
 
+from orchestrator.engine.plan import Plan
+from orchestrator.engine.plan_snapshot import restore_plan
+from orchestrator.errors import ThrottlingError
 from orchestrator.server.workbench.projects import FolderProject
 
 AT = "/agents/shop/sessions/s-1"
@@ -272,3 +275,39 @@ def test_a_fault_of_its_own_is_told_and_logged(
     assert [it.levelname for it in caplog.records if "the workbench failed at" in it.message] == [
         "ERROR"
     ] * 3
+
+
+def test_a_turn_that_failed_before_its_first_step_says_how_long_it_took(tmp_path: Path) -> None:
+    failing = ThrottlingError("slow down", resource=MODEL)
+    ticks = iter(range(0, 1_000_000_000_000, 5_000_000_000))  # five seconds each time
+    with workbench(tmp_path, [failing]) as bench:
+        bench.projects.all()[0].sessions.clock = lambda: next(ticks)
+        with pytest.raises(ThrottlingError):
+            bench.agent.invoke("How much is tea?", "s-1")
+        (turn,) = bench.agent.turns("s-1")
+        took = (turn.end_at - turn.at) / 1e6
+        assert took >= 5_000
+        (shown,) = bench.client.get(AT).json["turns"]
+        assert shown["milliseconds"] == took
+        assert bench.client.get(f"{AT}/turns/{turn.id}").json["milliseconds"] == took
+        page = bench.client.page(f"{AT}/turns/{turn.id}").text
+        assert "The turn ended before any step was done." in page
+
+
+def test_the_templates_of_then_are_compiled_once_for_all_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with workbench(tmp_path, [answer("One."), answer("Two."), answer("Three.")]) as bench:
+        for question in "abc":
+            bench.agent.invoke(question, "s-1")
+        file = bench.folder / "agent.yaml"
+        file.write_text(file.read_text().replace("a shop.", "another shop."))
+        restored: list[str] = []
+
+        def restore(plan: Plan, snapshot: str) -> Plan | None:
+            restored.append(snapshot)
+            return restore_plan(plan, snapshot)
+
+        monkeypatch.setattr("orchestrator.engine.plan_snapshot.restore_plan", restore)
+        assert len(bench.client.get(AT).json["turns"]) == 3
+        assert len(restored) == 1

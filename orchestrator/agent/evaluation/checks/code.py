@@ -22,7 +22,7 @@ def load_function(spec: str, folder: Path | None, what: str) -> Callable[..., An
     file, colon, function = spec.rpartition(":")
     if not colon or not function.isidentifier():
         raise DefinitionError(f"the {what} {spec!r} is not written file.py:function")
-    path = handler_file(file, folder, what)
+    path = handler_file(file, folder, what, place="the folder of the cases")
     check_function(path, function)
     try:
         loaded: Callable[..., Any] = getattr(HandlerModule(path).load(), function)

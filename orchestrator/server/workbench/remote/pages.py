@@ -21,7 +21,12 @@ from orchestrator.server.workbench.remote.server import RemoteAgent, RemoteServe
 from orchestrator.server.workbench.remote.sessions import RemoteSessions, RemoteTurn, read_calls
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
 from orchestrator.server.workbench.result_forms import describe_forms
-from orchestrator.server.workbench.turn_view import build_turn_view, sum_costs, sum_up
+from orchestrator.server.workbench.turn_view import (
+    build_turn_view,
+    measure_steps,
+    sum_costs,
+    sum_up,
+)
 from orchestrator.support.safe_json import json_or
 
 _LONGEST = 200_000  # characters of a prompt on a page
@@ -241,8 +246,6 @@ def _describe(agent: RemoteAgent) -> dict[str, Any]:
 def _describe_turn(
     agent: RemoteAgent, turn: RemoteTurn, steps: list[TraceStep]
 ) -> Mapping[str, Any]:
-    began = min((it.began for it in steps if it.began), default=0)
-    ended = max((it.ended for it in steps), default=began)
     operations = agent.server.list_operations(agent) if turn.waits else []
     return {
         "id": turn.id,
@@ -255,7 +258,7 @@ def _describe_turn(
         "has_failed": bool(turn.error),
         "forked_from": None,
         "totals": sum_up(steps),
-        "milliseconds": (ended - began) / 1e6,
+        "milliseconds": measure_steps(steps),
         "calls": list(read_calls(steps, bool(turn.waits))),
         "thoughts": [
             {"index": it.index, "text": it.thought} for it in steps if it.thought and not it.branch
