@@ -7,8 +7,10 @@ Values are plain data; nothing of a Python object can be reached.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,12 +61,27 @@ _LOOP = frozenset(
     "nextitem".split()
 )
 _MOST_BITS = 4096
-_VALUE_TYPE = f"{Value.__module__}.{Value.__name__} object"
+# What Python and Jinja2 call the classes of our texts.
+_OUR_TEXTS = re.compile(rf"(?:{re.escape(Value.__module__)}\.)?\b(?:Value|OutputText)\b")
+# The names and constants that the author of the rendering's template wrote.
+_written: ContextVar[frozenset[str]] = ContextVar("written", default=frozenset())
 
 
 def _hide_value(name: Any) -> Any:
-    """A name as a mistake may tell it: not one that an input says."""
-    return "…" if isinstance(name, Value) else name
+    """A name as a mistake may tell it: not one that a value says, or makes."""
+    return name if str(name) in _written.get() else "…"
+
+
+def _find_written(tree: nodes.Template) -> set[str]:
+    names = {one.attr for one in tree.find_all(nodes.Getattr)}
+    names |= {str(one.value) for one in tree.find_all(nodes.Const)}
+    return names.union(*[name.split(".") for name in names])  # of map(attribute="a.b")
+
+
+def _spreads_names(tree: nodes.Template) -> bool:
+    """Whether a call has `**value`, so that Python's errors may tell names that the value has."""
+    calls: Iterator[Any] = tree.find_all((nodes.Call, nodes.Filter, nodes.Test))
+    return any(one.dyn_kwargs is not None for one in calls)
 
 
 class Jinja(ImmutableSandboxedEnvironment):
@@ -269,7 +286,10 @@ class Jinja(ImmutableSandboxedEnvironment):
             self._included[name] = compiled, count_steps(it.tree.body)
         self._steps = count_steps(tree.body) + sum(it for _, it in self._included.values())
         paths = frozenset(str(it.path) for it in self.files.found.values())
-        return CompiledTemplate(template, names, straight, paths)
+        trees = (tree, *(it.tree for it in self.files.found.values()))
+        written = frozenset[str]().union(*map(_find_written, trees))
+        spreads = any(map(_spreads_names, trees))
+        return CompiledTemplate(template, names, straight, written, spreads, paths)
 
     def _compile_file(self, name: str, file: str, tree: nodes.Template) -> Template:
         with _mistakes(file):
@@ -305,9 +325,13 @@ class CompiledTemplate:
         template: Any,
         names: frozenset[str],
         straight: bool,
-        files: frozenset[str] = frozenset(),
+        written: frozenset[str],
+        spreads: bool,
+        files: frozenset[str],
     ) -> None:
         self._template = template
+        self._written = written
+        self._spreads = spreads
         self._files = files
         self.names = names
         self.straight = straight
@@ -318,20 +342,21 @@ class CompiledTemplate:
 
     def pieces(self, values: Mapping[str, Any], work: Work | None = None) -> list[Piece]:
         """Renders it as pieces: who wrote each, and its text. The values are plain data by name."""
+        token = _written.set(self._written)
         try:
             with count_work(work or Work()):
                 return merge_pieces(self._template.render(values).pieces)
-        except (Refused, TemplateError, TypeError, ArithmeticError) as error:
-            # Jinja2 names a value by its class; ours are texts.
-            what = str(error).replace(_VALUE_TYPE, "str object")
-            raise Mistake(
-                f"the template cannot be rendered: {what}", *self._place_of(error)
-            ) from error
-        except Exception as error:  # of any filter; its words may be a value's, so they stay out
-            what = type(error).__name__
-            raise Mistake(
-                f"the template cannot be rendered: {what}", *self._place_of(error)
-            ) from error
+        except Exception as error:
+            message = f"the template cannot be rendered: {self._describe(error)}"
+            raise Mistake(message, *self._place_of(error)) from error
+        finally:
+            _written.reset(token)
+
+    def _describe(self, error: Exception) -> str:
+        told = (TemplateError, TypeError, ArithmeticError)
+        if isinstance(error, Refused) or (isinstance(error, told) and not self._spreads):
+            return _OUR_TEXTS.sub("str", str(error))
+        return type(error).__name__  # of any filter; its words may be a value's, so they stay out
 
     def _place_of(self, error: BaseException) -> tuple[int, str | None]:
         place = find_innermost(error, lambda file: file == "<template>" or file in self._files)

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, cast
 
 from jinja2 import Undefined, nodes
-from jinja2.filters import do_batch, do_indent, make_attrgetter
+from jinja2.filters import do_batch, do_indent, do_round, make_attrgetter
 from jinja2.nodes import Impossible
 from jinja2.utils import htmlsafe_json_dumps, pass_environment
 from jinja2.visitor import NodeTransformer
@@ -24,6 +24,7 @@ from orchestrator.prompts.work import ITEM, MOST_CHARS, STEP, Refused, Work
 
 _MOST_IN_A_BATCH = 100_000
 _WIDEST_INDENT = 100
+_MOST_DIGITS = 300
 
 _REMOVED = frozenset("attr center format pprint random striptags urlize wordwrap xmlattr".split())
 
@@ -60,10 +61,25 @@ def limit_filters(filters: Mapping[str, Called]) -> dict[str, Called]:
 
 def limit_tests(tests: Mapping[str, Called]) -> dict[str, Called]:
     """Jinja2's tests, counted."""
+    found = {**tests, **{name: _refuse_text(tests[name]) for name in _OF_NUMBERS}}
     return {
         name: _count_calls(one, name) if name != "callable" else lambda value: False
-        for name, one in tests.items()
+        for name, one in found.items()
     }
+
+
+# Tests that calculate with `%`, which of a text formats it: '%999999999d' is a gigabyte.
+_OF_NUMBERS = ("divisibleby", "even", "odd")
+
+
+def _refuse_text(test: Called) -> Called:
+    @wraps(test)
+    def wrapper(value: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(value, str):
+            raise Refused("a text is no number: write |int before the test")
+        return test(value, *args, **kwargs)
+
+    return wrapper
 
 
 # They look at no more than the outside of a value, so `{{ items | length }}` in a loop is cheap.
@@ -84,7 +100,7 @@ def _count_calls(function: Called, name: str) -> Called:
         for one in (*args[first:], *kwargs.values()):
             work.measure(one, shallow=shallow)
         result = function(*args, **kwargs)
-        if isinstance(result, str | list):
+        if isinstance(result, str | list | tuple):
             work.spend(len(result))
         return work.count_items(result) if isinstance(result, Iterator) else result
 
@@ -153,13 +169,19 @@ def _do_batch(value: Iterable[Any], linecount: int, fill_with: Any = None) -> It
 @pass_environment
 def _do_sum(environment: Any, value: Any, attribute: Any = None, start: Any = 0) -> Any:
     items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
-    if not isinstance(start, list):
+    if not isinstance(start, list | tuple):
         return sum(items, start)
     made = list(start)
     for one in items:
         get_work().spend(len(one))
         made += one
-    return made
+    return type(start)(made)
+
+
+def _do_round(value: float, precision: int = 0, method: Any = "common") -> float:
+    if abs(precision) > _MOST_DIGITS:  # Jinja2 calculates 10**precision
+        raise Refused(f"a number is rounded to {_MOST_DIGITS} digits at most")
+    return do_round(value, precision, method)
 
 
 def _do_tojson(value: Any, indent: int | None = None) -> Any:
@@ -173,6 +195,7 @@ _OWN: dict[str, Called] = {
     "indent": _do_indent,
     "join": _do_join,
     "replace": _do_replace,
+    "round": _do_round,
     "sum": _do_sum,
     "tojson": _do_tojson,
 }

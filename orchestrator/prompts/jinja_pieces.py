@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.work import MOST_CHARS, Refused
@@ -28,9 +29,21 @@ class Value(str):
 
 
 def tag_origin(value: Any, origin: str) -> Any:
-    """An input's data, with its texts knowing the input's name; dates and the like are texts."""
+    """An input's data, with its texts knowing the input's name; dates and the like are texts.
+
+    Raises:
+        ValidationError: It contains itself, or is nested too deeply.
+    """
+    try:
+        return _tag(value, origin)
+    except RecursionError:
+        message = f"the value of {origin!r} is nested too deeply, or contains itself"
+        raise ValidationError(message) from None
+
+
+def _tag(value: Any, origin: str) -> Any:
     if isinstance(value, enum.Enum):
-        return tag_origin(value.value, origin)
+        return _tag(value.value, origin)
     if isinstance(value, AS_TEXT):
         value = str(value)
     if isinstance(value, str):
@@ -38,8 +51,8 @@ def tag_origin(value: Any, origin: str) -> Any:
         tagged.origin = origin
         return tagged
     if isinstance(value, Mapping):
-        return {key: tag_origin(one, origin) for key, one in value.items()}
-    return [tag_origin(one, origin) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _tag(one, origin) for key, one in value.items()}
+    return [_tag(one, origin) for one in value] if isinstance(value, list | tuple) else value
 
 
 class OutputText(str):

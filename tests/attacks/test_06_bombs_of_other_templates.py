@@ -83,3 +83,20 @@ def test_work_that_prompts_have_is_no_bomb(language: str) -> None:
     template = "{{#rows}}- {{name}}: {{text}} {{#name}}y{{/name}}\n{{/rows}}"
     (said,) = read_template(front + template, language).render({"rows": rows}).messages
     assert len(said.text) > 1_500_000
+
+
+@pytest.mark.parametrize(
+    ("language", "template"),
+    [
+        ("prompty", "{{ v }}"),
+        ("prompty", "---\ninputs: [{name: v, kind: thread}]\n---\n{{ v }}"),
+        ("jinja2", "{{ v }}"),
+        ("handlebars", "{{v}}"),
+        ("ppe", "user: '{{ v }}'"),
+    ],
+)
+def test_a_value_without_an_end_is_an_error(language: str, template: str) -> None:
+    endless: list[object] = []
+    endless.append({"role": "user", "content": endless})
+    with pytest.raises(OrchestratorError, match="'v' is nested too deeply"):
+        read_template(template, language).render({"v": endless})

@@ -10,7 +10,7 @@ from left_out import sampled
 
 from orchestrator.prompts.jinja import Jinja
 from orchestrator.prompts.mistakes import Mistake
-from orchestrator.prompts.work import MOST_CHARS
+from orchestrator.prompts.work import MOST_CHARS, Work
 
 JINJA = Jinja()
 BIG = 200_000
@@ -92,6 +92,11 @@ BOMBS = [
     "{{ 'a'.zfill(1000000000) }}",
     "{{ '\t'.expandtabs(1000000000) }}",
     "{{ [[1]]|sum(start=[1] * 100000000) }}",
+    "{{ '%999999999d' is odd }}",
+    "{{ ['%999999999d']|select('even')|list }}",
+    "{{ '%999999999d' is divisibleby(num=3) }}",
+    "{{ 1|round(30000000, 'ceil') }}",
+    "{{ 1|round(-30000000) }}",
     grows("'x'", "ns.a + ns.a"),
     grows("'x'", "ns.a ~ ns.a"),
     grows("[1]", "ns.a + ns.a"),
@@ -141,6 +146,17 @@ def test_a_rendering_has_a_size() -> None:
     assert JINJA.compile_template("{{ v }}{{ v }}").render({"v": text}) == text * 2
     with pytest.raises(Mistake, match="characters"):
         JINJA.compile_template("{{ v }}{{ v }}!").render({"v": text})
+
+
+def test_a_sum_of_tuples_counts_as_one_of_lists() -> None:
+    # Python adds tuples one by one, each time to a copy of all before.
+    amounts = []
+    for start in ("()", "[]"):
+        work = Work()
+        template = JINJA.compile_template(f"{{{{ m|dictsort|sum(start={start})|length }}}}")
+        assert template.render({"m": {str(i): i for i in range(1000)}}, work) == "2000"
+        amounts.append(work.amount)
+    assert amounts[0] == amounts[1]
 
 
 def test_large_values_that_are_printed_once_are_fine() -> None:

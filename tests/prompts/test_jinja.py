@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -182,13 +183,42 @@ def test_a_mistake_has_its_line() -> None:
         "{{ [1][v]() }}",
         "{{ [1]|map(v)|list }}",
         "{{ [1]|select(v)|list }}",
+        "{{ [1]|map(v ~ 'x')|list }}",
+        "{{ [1]|reject(v|lower)|list }}",
+        "{{ [1, 2]|groupby(v)|list }}",
+        "{{ [1]|sum(attribute=v ~ '.x') }}",
+        "{{ {'a': 1}[v ~ ''].x }}",
+        "{{ [1]['1234'|int + n].x }}",
+        "{{ 'a'|upper(**m) }}",
+        "{% macro f(a) %}{% endmacro %}{{ f(**m) }}",
+        "{{ range(**m) }}",
+        "{{ 1 + v }}",
+        "{{ -v }}",
+        "{% macro f() %}{{ v }}{% endmacro %}{{ f() / 2 }}",
     ],
 )
 def test_a_mistake_tells_no_value(source: str) -> None:
+    values = {"v": "canary", "m": {"canary": 1}, "n": 4321}
     with pytest.raises(Mistake) as caught:
-        compiled(source).render({"v": tag_origin("canary", "v")})
-    assert "canary" not in caught.value.message
-    assert "jinja_pieces" not in caught.value.message  # where the class of values is
+        compiled(source).render({name: tag_origin(value, name) for name, value in values.items()})
+    assert not {"canary", "5555"} & set(re.findall(r"\w+", caught.value.message))
+    assert not re.search(r"jinja_pieces|\bValue\b|OutputText", caught.value.message)  # our classes
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("{{ m.nope.x }}", "'nope'"),
+        ("{{ m['nope'].x }}", "'nope'"),
+        ("{{ [1][7].x }}", "7"),
+        ("{{ [m]|sum(attribute='a.nope.x') }}", "'nope'"),
+        ("{{ [1]|map('nope')|list }}", "'nope'"),
+        ("{{ 'a'|upper(nope=1) }}", "'nope'"),
+    ],
+)
+def test_a_mistake_tells_what_the_author_wrote(source: str, name: str) -> None:
+    with pytest.raises(Mistake, match=name):
+        compiled(source).render({"m": {"a": {}}})
 
 
 def test_the_names_that_a_template_reads() -> None:
