@@ -40,8 +40,8 @@ def worker(shop):
         process.communicate()
 
 
-def ask(run, shop, *options):
-    lines = [json.dumps(f"{n}?") + "\n" for n in range(3)]
+def ask(run, shop, *options, count=3):
+    lines = [json.dumps(f"{n}?") + "\n" for n in range(count)]
     Path("questions.jsonl").write_text("".join(lines))
     return run("batch", shop, "questions.jsonl", "--database=sqlite:///runs.sqlite", *options)
 
@@ -64,6 +64,16 @@ def test_workers_answer_a_batch_and_end_with_a_signal(run, shop, worker):
         "Ending: turns that run may end; no more are taken.",
     )
     assert json.loads(out)["queues"] == ["turns"]
+
+
+def test_a_result_names_its_session_also_where_the_turn_failed(run, shop, worker):
+    worker()
+    assert ask(run, shop, count=6).exit_code == 1  # the model has five answers
+    lines = Path("questions.results.jsonl").read_text().splitlines()
+    results = [json.loads(line) for line in lines]
+    assert sorted(it["stop_reason"] for it in results) == ["end_turn"] * 5 + ["failure"]
+    listed = json.loads(run("sessions", "list", shop, "--json").stdout)
+    assert {it["session_id"] for it in results} == {it["id"] for it in listed}
 
 
 @pytest.mark.exhaustive

@@ -53,7 +53,9 @@ class SubmittedWindow:
             for id, reply, error, seconds in outcomes:
                 question, _ = self._waiting.pop(id)
                 self._order.release(question)
-                yield build_result(question, [reply] if reply else [], error, seconds)
+                result = build_result(question, [reply] if reply else [], error, seconds)
+                # Where nobody named one, the session has the turn's id, and so has a failed turn's.
+                yield {**result, "session_id": result["session_id"] or id}
             self._fill()
             if not outcomes:
                 pause()

@@ -12,6 +12,7 @@ from orchestrator.message import to_json
 from orchestrator.server.workbench.costs import Costs, Prices, add_up, find_cost
 from orchestrator.server.workbench.lanes import Lane, build_lanes
 from orchestrator.server.workbench.remote.trace_steps import TraceStep
+from orchestrator.support.invisible import BREAKS, UNSEEN
 
 # Rows that are laid out together, when they are seen: many would make a frame long, and each group
 # costs every frame a little.
@@ -91,6 +92,7 @@ _LABELS = {
     "MEMORY_SUMMARIZATION": "memory",
 }
 _TAG = re.compile(r"</?[a-zA-Z_]{1,40}>")
+_UNSEEN = re.compile(f"[{BREAKS}{UNSEEN}]")
 _NAMES = {"return_control": "handed to you", "results": "your results"}
 
 
@@ -197,6 +199,7 @@ def format_milliseconds(value: float) -> str:
 
 
 def describe_arguments(arguments: Mapping[str, Any], most: int = 120) -> str:
-    """Arguments on one line."""
+    """Arguments on one line; what is not seen, or turns text around, is named as in `page.js`."""
     text = ", ".join(f"{name}={to_json(value)}" for name, value in arguments.items())
+    text = _UNSEEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -311,3 +311,12 @@ def test_the_templates_of_then_are_compiled_once_for_all_turns(
         monkeypatch.setattr("orchestrator.engine.plan_snapshot.restore_plan", restore)
         assert len(bench.client.get(AT).json["turns"]) == 3
         assert len(restored) == 1
+
+
+def test_what_nobody_sees_in_arguments_is_named(tmp_path: Path) -> None:
+    with workbench(tmp_path, [price("tea\u202e001\u200b"), answer("Twelve.")]) as bench:
+        bench.agent.invoke("How much is it?", "s-1")
+        (turn,) = bench.agent.turns("s-1")
+        for path in (AT, f"{AT}/turns/{turn.id}"):
+            page = unescape(bench.client.page(path).text)
+            assert 'item="tea\\u{202e}001\\u{200b}"' in page
