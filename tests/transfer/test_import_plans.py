@@ -251,6 +251,39 @@ def test_a_plan_is_read(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("unknown", "names"), [({"QUEUE": True, "STAGE": False}, "QUEUE"), (True, "variables")]
+)
+def test_variables_that_a_plan_does_not_know_are_named(
+    unknown: Any, names: str, tmp_path: Path
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "app.py").write_text("def find(event, context):\n    return {}\n")
+    function = {
+        "function_name": "finder",
+        "handler": "app.find",
+        "runtime": "python3.12",
+        "filename": "code",
+        "environment": [{"variables": {"STAGE": "test"}}],
+    }
+    executor = [{"lambda": "arn:aws:lambda:us-east-1:000000000000:function:finder"}]
+    own = {"agent_id": "ABCDEFGHIJ"}
+    told = plan(
+        [
+            resource(AGENT, "a", {**agent("a"), **own}),
+            resource(GROUP, "g", {**group("g", action_group_executor=executor), **own}),
+            resource("aws_lambda_function", "f", function),
+        ]
+    )
+    change = {"after_unknown": {"environment": [{"variables": unknown}]}}
+    told["resource_changes"] = [{"address": "aws_lambda_function.f", "change": change}]
+    [document] = read(tmp_path, told).values()
+    [part] = document.data["actionGroups"]
+    assert part["environment"] == {"STAGE": "test"}
+    [one] = [it for it in document.notes if it.code == "environment"]
+    assert one.message.startswith(f"finder reads {names}: ")
+
+
 def test_a_state_is_linked_by_ids(tmp_path: Path) -> None:
     one = agent("one", agent_id="AAAAAAAAAA", id="AAAAAAAAAA", agent_resource_role_arn=ROLE)
     two = agent("two", agent_id="BBBBBBBBBB", id="BBBBBBBBBB", agent_collaboration="SUPERVISOR")

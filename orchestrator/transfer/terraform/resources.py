@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.errors import DefinitionError
@@ -84,7 +84,21 @@ def read_resources(data: Mapping[str, Any]) -> list[Resource]:
     before = as_mapping(as_mapping(data.get("prior_state")).get("values"))
     earlier = _iter_resources(as_mapping(before.get("root_module")))
     known = [it for it in earlier if it.mode == "data"]
-    return [*_iter_resources(as_mapping(values.get("root_module"))), *known]
+    after = find_after_unknown(data)
+    planned = _iter_resources(as_mapping(values.get("root_module")))
+    return [*(_note_variables(it, after.get(it.address)) for it in planned), *known]
+
+
+def _note_variables(resource: Resource, after: Any) -> Resource:
+    """A function whose variables a plan does not know yet has them as gaps; others stay."""
+    blocks = list_mappings(as_mapping(after).get("environment"))
+    unknown = blocks[0].get("variables") if blocks else None
+    if resource.kind != "aws_lambda_function" or not unknown:
+        return resource
+    path = "environment.variables"
+    names = [name for name, it in as_mapping(unknown).items() if it]
+    paths = [f"{path}.{name}" for name in names] if isinstance(unknown, Mapping) else [path]
+    return replace(resource, gaps=tuple(map(Gap, paths)))
 
 
 def _iter_resources(module: Mapping[str, Any], depth: int = 0) -> Iterator[Resource]:
