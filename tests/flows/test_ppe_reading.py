@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from left_out import sampled
 
-from orchestrator import FlowError, load_flow
+from orchestrator import Flow, FlowError, load_flow
 from orchestrator.flows.ppe.choices import Choice, read_substitution
 from orchestrator.flows.ppe.dialects import as_jinja
 from orchestrator.flows.ppe.reader import read_script
@@ -440,3 +440,9 @@ def test_a_script_is_found_by_its_name_beside_the_others_only(id: str, tmp_path:
     (inner / "main.ai.yaml").write_text("$exec: link\n")
     with pytest.raises(FlowError, match="there is no script 'link'"):
         load_flow(inner / "main.ai.yaml").run(model=scripted())
+
+
+def test_an_error_shows_the_beginning_of_a_long_expression() -> None:
+    with pytest.raises(FlowError, match="the expression") as error:
+        Flow.from_text(f"$echo: '?={'(' * 50_000}'", "ppe")
+    assert len(str(error.value)) < 500

@@ -164,8 +164,8 @@ class InstructionReader:
         except ScriptError as wrong:
             source.fail(
                 place,
-                f"the expression {text!r}: {wrong.message}",
-                f"表达式 {text!r} 有误: {wrong.message_zh}",
+                f"the expression {text[:80]!r}: {wrong.message}",
+                f"表达式 {text[:80]!r} 有误: {wrong.message_zh}",
             )
 
     def instruction(

@@ -249,3 +249,9 @@ def test_no_line_is_read_for_long(line: str, as_value: bool) -> None:
     text = "user:\n{{ q }}" if as_value else f"user:\n{line}"
     for dialect in ("v2", "legacy"):  # an expression that goes back and forth would not end
         assert len(messages(text, {"q": line}, dialect=dialect)) == 1
+
+
+def test_a_role_is_always_one_of_the_dialects():
+    # Python takes the long s for an s where case does not count.
+    (one,) = read_template("\u017fystem:\nhi", "prompty").render({}).messages
+    assert (one.role, one.text) == ("system", "hi")

@@ -60,3 +60,11 @@ def test_inputs_in_any_form_are_looked_at(inputs):
 )
 def test_members_of_ones_own_are_let_alone(front):
     assert not render(f"---\n{front}\n---\nuser:\n{{{{a}}}}")
+
+
+def test_a_sample_that_is_no_map_is_told():
+    # As the first files of Prompty's had it, for its editor alone.
+    front = "---\nname: t\nsample: chat.json\n---\nuser:\n{{q}}"
+    (found,) = read_template(front, "prompty").diagnostics
+    assert (found.code, found.line) == ("ignored-member", 3)
+    assert "${file:NAME.json}" in found.suggestion

@@ -251,3 +251,25 @@ def test_a_block_may_call_a_function_with_named_values_only():
     functions = {"p.fn": lambda wanted: wanted == "yes"}
     blocks = "{{#p-fn wanted='yes'}}A{{/p-fn}}{{#p-fn wanted='no'}}B{{else}}C{{/p-fn}}"
     assert [one.text for one in read(blocks, functions=functions).render({}).messages] == ["AC"]
+
+
+@pytest.mark.parametrize("template", ["{{add x 1}}", "{{lessThan 1 x}}", "{{range x}}"])
+def test_an_error_of_a_helper_tells_no_value(template):
+    with pytest.raises(TemplateError, match="failed: a value is no number") as error:
+        read(template).render({"x": "canary"})
+    assert "canary" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "hint"),
+    [
+        ("{{d.nope}}", ""),
+        ("{{../x}}", ""),
+        ("{{@x}}", ""),
+        ("{{#each l}}{{x}}{{/each}}", "; write ../x, or @root.x"),
+    ],
+)
+def test_a_name_that_is_further_out_has_a_hint(template, hint):
+    with pytest.raises(TemplateError, match="there is no '") as error:
+        read(template).render(INPUTS)
+    assert str(error.value).endswith(f"' here{hint}")

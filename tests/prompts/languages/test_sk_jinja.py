@@ -126,3 +126,8 @@ def test_marks_that_are_lost_tell_nothing():
     assert (
         render("{{ messages(h)|trim }}a{{ messages(h) ~ '' }}", h=Thread("h"))[0][1].strip() == "a"
     )
+
+
+def test_a_member_that_an_item_has_not_is_nothing():
+    rows = [{"name": "a"}, {}]
+    assert render("{{ rows|map(attribute='name')|list }}", rows=rows) == [("user", '["a", null]')]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar, Literal
 
 from jinja2 import ChainableUndefined
@@ -94,12 +95,7 @@ def read(
     hoisted = (
         front_matter.resolve_body_references(front.body, front.line, references) if legacy else {}
     )
-    if "inputSchema" in data and not legacy:
-        message = "'inputSchema' has no effect in the dialect v2"
-        instead = "write inputs:, or choose the dialect legacy"
-        references.diagnostics.append(
-            places.warn("ignored-member", message, instead, "inputSchema")
-        )
+    references.diagnostics += _find_ignored_members(data, places, legacy=legacy)
     return PromptyDocument(
         text,
         source,
@@ -116,6 +112,19 @@ def read(
         model=data.get("model"),
         connection=connection,
     )
+
+
+def _find_ignored_members(
+    data: Mapping[str, Any], places: front_matter.Places, *, legacy: bool
+) -> Iterator[Diagnostic]:
+    if "inputSchema" in data and not legacy:
+        message = "'inputSchema' has no effect in the dialect v2"
+        instead = "write inputs:, or choose the dialect legacy"
+        yield places.warn("ignored-member", message, instead, "inputSchema")
+    if not isinstance(data.get("sample"), Mapping | NoneType):
+        message = "'sample' is no map of values, and has no effect"
+        instead = "write the values below it, or sample: ${file:NAME.json}"
+        yield places.warn("ignored-member", message, instead, "sample")
 
 
 def _take_connection(data: dict[str, Any], references: front_matter.References) -> dict[str, Any]:

@@ -133,9 +133,9 @@ class Marks:
         if found is None:
             return None
         if found[2] is None:
-            return found[1].lower(), {}
+            return found[1].casefold(), {}
         attributes = self._attributes(found[2], tokens)
-        return (found[1].lower(), attributes) if attributes is not None else None
+        return (found[1].casefold(), attributes) if attributes is not None else None
 
     def _attributes(self, text: str, tokens: Tokens[Any]) -> dict[str, Any] | None:
         attributes: dict[str, Any] = {}

@@ -212,11 +212,9 @@ class Filler:
         allowed = _GIVEN_ROLES if given else ROLES
         if role in allowed:
             return role
-        whose = " that a value gives" if given else ""
-        raise self._source.error(
-            f"the role {role[:40]!r} of a message{whose} is none of {', '.join(allowed)}",
-            element.at,
-        )
+        said = "that a value gives" if given else repr(role[:40])
+        message = f"the role {said} of a message is none of {', '.join(allowed)}"
+        raise self._source.error(message, element.at)
 
     def _build_content(self, element: Element, attributes: dict[str, Any]) -> Iterator[Content]:
         for texts, tag in _split_at_tags(element, _TAGS):

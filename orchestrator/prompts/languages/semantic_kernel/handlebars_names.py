@@ -250,7 +250,9 @@ class Evaluator:
         found = self._find_value(expression)
         if found is not MISSING or not isinstance(expression, Path):
             return None if found is MISSING else found
-        further_out = expression.parts[:1] and expression.parts[0] in self._scope.inputs
+        plain = bool(expression.parts) and not (expression.up or expression.data)
+        outside = plain and self._scope.this is not self._scope.inputs
+        further_out = outside and expression.parts[0] in self._scope.inputs
         hint = f"; write ../{expression.text}, or @root.{expression.text}" if further_out else ""
         raise self._source.error(f"there is no {expression.text!r} here{hint}", expression.at)
 

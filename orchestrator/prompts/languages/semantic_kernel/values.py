@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jinja2 import Undefined
+
 from orchestrator.errors import ValidationError
 from orchestrator.prompts.jinja_pieces import AS_TEXT, Value
 from orchestrator.prompts.languages.base import RenderedMessage, Thread, origin_of
@@ -34,6 +36,8 @@ def text_of(value: Any) -> str:
 
 
 def _to_json_data(value: Any) -> Any:
+    if isinstance(value, Undefined):  # a member that an item of a list has not
+        return None
     if isinstance(value, RenderedMessage | Thread):
         raise ValidationError("messages can only be placed between messages")
     if isinstance(value, enum.Enum):
@@ -114,7 +118,10 @@ def _to_number(value: Any) -> int | float:
     if isinstance(value, int | float):
         return value
     text = str(value)
-    return int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
+    try:
+        return int(text) if re.fullmatch(r"[-+]?\d{1,300}", text) else float(text)
+    except ValueError:  # whose words have the text
+        raise ValueError("a value is no number") from None
 
 
 def _concat(*values: Any) -> str:
