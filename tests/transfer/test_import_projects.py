@@ -321,6 +321,12 @@ EXPRESSIONS: list[tuple[str, Any]] = [
     ('local.map["x"]', "y"),
     ('[for it in local.list : upper(it.name) if it.name != "one"]', ["TWO"]),
     ("{ for k, v in local.map : v => k }", {"y": "x"}),
+    (
+        '{ for it in ["ab", "c", "ad"] : substr(it, 0, 1) => it... }',
+        {"a": ["ab", "ad"], "c": ["c"]},
+    ),
+    ("{ for it in local.list : it.name => 1... if it.name != local.k }", {"one": [1], "two": [1]}),
+    ("can({ for it in local.list : local.k => it.name })", False),
     ('1 + 2 * 3 == 7 && !false ? "yes" : "no"', "yes"),
     ('join(", ", concat(["a"], ["b"]))', "a, b"),
     ('format("%s-%d%%", "a", 5)', "a-5%"),

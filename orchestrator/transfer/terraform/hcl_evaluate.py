@@ -348,8 +348,22 @@ class Evaluator:
             if condition is None or is_true(own.evaluate(list(iter_nodes(condition))[1])):
                 made.append([own.evaluate(it) for it in bodies])
         if name_of(node) == "for_object_expr":
-            return {str(key): value for key, value in made}
+            groups = any(name_of(it) == "ELLIPSIS" for it in iter_nodes(node))
+            return _group_values(made) if groups else _build_object(made)
         return [value for [value] in made]
+
+
+def _group_values(pairs: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """All values of each key, which `...` after the value asks for."""
+    found: dict[str, list[Any]] = {}
+    for key, value in pairs:
+        found.setdefault(str(key), []).append(value)
+    return found
+
+
+def _build_object(pairs: Sequence[Sequence[Any]]) -> dict[str, Any] | Unknown:
+    found = {str(key): value for key, value in pairs}
+    return found if len(found) == len(pairs) else Unknown("for", "gives a key twice", fails=True)
 
 
 def pair_items(items: list[Any] | dict[str, Any]) -> list[tuple[Any, Any]]:
