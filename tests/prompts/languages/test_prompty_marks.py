@@ -112,6 +112,17 @@ def test_what_a_value_says_begins_no_message(value: str, dialect: str) -> None:
     assert not rendered.tools
 
 
+@pytest.mark.parametrize("dialect", ["v2", "legacy"])
+def test_messages_without_a_thread_are_a_text_and_told(dialect: str) -> None:
+    document = read_template("system:\nHelp.\n{{ past }}\nuser:\nHi", "prompty", dialect=dialect)
+    past = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    rendered = document.render({"past": past})
+    assert [one.role for one in rendered.messages] == ["system", "user"]
+    (found,) = rendered.diagnostics
+    assert found.code == "messages-as-text" and "kind thread" in found.suggestion
+    assert not document.render({"past": [{"name": "x"}]}).diagnostics
+
+
 def test_a_mark_that_a_value_has_a_part_in_is_none() -> None:
     text = "{% for m in h %}{{ m.role }}:\n{{ m.content }}\n{% endfor %}"
     document = read_template(text, "prompty")

@@ -272,6 +272,7 @@ class PromptyDocument:
             raise _make_error(mistake, self.source, self.line) from mistake
         doubts = [*self._find_samples(inputs), *self._check_threads(inputs)]
         doubts += self._check_forged_marks(tokens, pieces, values)
+        doubts += lint.find_flat_messages(inputs, pieces, self.source)
         rendering = _Rendering(self, tokens, values)
         for section in self.marks.sections(tokens, self.line, self._lines):
             rendering.add(section)

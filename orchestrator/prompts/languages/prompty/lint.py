@@ -17,6 +17,8 @@ from orchestrator.prompts.languages.message_dicts import (
 )
 from orchestrator.prompts.languages.prompty.front_matter import FRONT_RULES
 from orchestrator.prompts.languages.prompty.markers import THREAD_LINE, Marks
+from orchestrator.prompts.languages.values import value_text
+from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import warn
 from orchestrator.support.documents import ListNode, MapNode, Node, ScalarNode, compose
 from orchestrator.support.spelling import find_close
@@ -182,6 +184,24 @@ def _find_near(nodes: Iterable[Node], known: Collection[str]) -> Iterator[tuple[
         if isinstance(node, ScalarNode) and node.value not in known and node.value[:2] != "x-":
             if close := find_close(node.value[:80], known, 0.75):
                 yield node, close
+
+
+def find_flat_messages(
+    inputs: Mapping[str, Any], pieces: Iterable[Piece], source: str | None
+) -> Iterator[Diagnostic]:
+    """Messages that stand in the prompt as JSON, because their input is of no kind `thread`."""
+    printed = {text for _, text in pieces if text.startswith("[{")}
+    for name, value in inputs.items() if printed else ():
+        if _are_messages(value) and value_text(value) in printed:
+            message = f"the value of {name!r} looks like messages, and is a text here"
+            instead = f"to place its messages, declare {name} as an input of kind thread"
+            yield warn("messages-as-text", message, instead, source)
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(one, Mapping) and {"role", "content"} <= one.keys() for one in value
+    )
 
 
 _SPOKEN = ("user", "assistant", "tool", "function")
