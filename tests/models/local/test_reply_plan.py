@@ -319,3 +319,70 @@ def test_small_talk_searches_nothing(talk: Talk, said: str, answer: str) -> None
     base = FakeKnowledgeBase("PAPERS", ["A puncture costs 15 euros."], "Prices.")
     assert talk.wishes(answer, SEARCH, knowledge_bases=[base]).say(said).text == answer
     assert not base.queries
+
+
+def request(start: str, end: str) -> str:
+    return call("request_vacation", start=start, end=end)
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "end"),
+    [
+        ("One more, a week later please", "2027-03-08", "2027-03-12"),
+        ("lieber zwei Tage früher", "2027-02-27", "2027-03-03"),
+        ("the next month, please", "2027-04-01", "2027-04-05"),
+        ("the day after", "2027-03-02", "2027-03-06"),
+    ],
+)
+def test_dates_are_moved_by_what_the_user_says(talk: Talk, said: str, start: str, end: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    # What the model would rather say cannot be decoded, nor one date of the call for the other.
+    talk.wishes(first, "Fine.", [first, request(end, end)], "Fine.", [first, request(start, end)])
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    question = talk.say(said).text
+    assert f"(start: {start}, end: {end})" in question
+    talk.say("yes")
+    # What is said of no date any more is said of those that were named last.
+    assert question == talk.say("Once more for these days, please").text
+
+
+@pytest.mark.parametrize("end", ["?", "2027-03-08"])
+def test_a_moved_date_is_not_left_to_the_model(talk: Talk, end: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    talk.wishes(first, "Fine.", request("2027-03-08", end))
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    assert "(start: 2027-03-08, end: 2027-03-12)" in talk.say("and a week later, too").text
+
+
+def test_dates_of_no_call_are_not_moved_but_asked_for(talk: Talk) -> None:
+    talk.wishes("Fine.", [request("2027-03-01", "2027-03-05"), request("?", "?")])
+    talk.say("I am away from 2027-03-01 until 2027-03-05")
+    asked = talk.say("I need a vacation a week later").text
+    assert (
+        asked == "Could you tell me the first day of the vacation and the last day of the vacation?"
+    )
+
+
+@action
+def order_taxi(time: str) -> str:
+    """Order a taxi.
+
+    Args:
+        time: The time as HH:MM, for example 08:15.
+    """
+    return f"ordered for {time}"
+
+
+def test_a_time_is_not_cut(talk: Talk) -> None:
+    model, _ = pretend(
+        talk._patch,
+        talk._folder,
+        [call("order_taxi", time="07"), call("order_taxi", time="07:45")],
+        "It is ordered.",
+    )
+    shop = ActionGroup("shop", actions=[order_taxi])
+    agent = Agent("shop", "You help customers.", model, action_groups=[shop])
+    assert "time: 07:45" in agent.invoke("A taxi at 07:45, please", "s-1").text
+    assert results(agent.invoke("yes", "s-1")) == ["ordered for 07:45"]
