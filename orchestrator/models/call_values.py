@@ -9,18 +9,13 @@ from typing import Any
 from orchestrator.models.base import OperationFormat
 from orchestrator.models.grammar import find_kind
 from orchestrator.models.grounds import Grounds
+from orchestrator.models.user_dates import is_date
+from orchestrator.support.numbers import NUMBER_WORDS
 from orchestrator.support.words import part_camel_case
 
 # As many letters of a word say which word it is, in whatever form.
 _STEM = 5
 _LEAST = 2  # letters of a word that says something
-_NUMBER_WORDS = (
-    *("zero one two three four five six seven eight nine ten eleven twelve".split(),),
-    *("null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split(),),
-    *("zéro un deux trois quatre cinq six sept huit neuf dix onze douze".split(),),
-    *("cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce".split(),),
-    tuple("零一二三四五六七八九十"),
-)
 _UNTIL = re.compile(
     r"\b(?:until|till?|to|through|end|ends|ending|last|by|bis|ende|jusqu|fin|hasta|al?|fino|tot|até)\b"
     "|[到至止]",
@@ -34,11 +29,17 @@ def settle_values(
     """A call's arguments without what was made up.
 
     Optional values that the user did not speak of are left out. Numbers that nobody named, and a
-    date or an id that was said once and fills a second parameter, become the `unknown` value.
+    date or an id that was said once and fills a second parameter, become the `unknown` value. Dates
+    that the user moved ("a week later") are those of the call before, whatever the model made.
     """
     properties = operation.schema.get("properties") or {}
     required = set(operation.schema.get("required") or ())
     settled = {}
+    moved = grounds.move_dates() or {}
+    arguments = {
+        name: moved.get(name, value) if is_date(value) or value == unknown else value
+        for name, value in arguments.items()
+    }
     for name, value in arguments.items():
         schema = properties.get(name)
         schema = schema if isinstance(schema, Mapping) else {}
@@ -84,7 +85,7 @@ def _is_named(value: float, texts: tuple[str, ...]) -> bool:
     words = set(re.findall(r"[^\W\d_]+", text))
     return any(
         names[int(value)] in words or _is_part(names[int(value)], text)
-        for names in _NUMBER_WORDS
+        for names in NUMBER_WORDS
         if 0 <= value < len(names) and value == int(value)
     )
 

@@ -188,7 +188,7 @@ def _grounds(grounds: Grounds, ids: _Ids) -> str:
         "loose": "plain+ ( word plain+ )* word? | word ( plain+ word )* plain*"
         if words
         else "plain+",
-        "date": _date(find_dates(grounds.said)),
+        "date": _date(_find_dates(grounds)),
     }
     for examples, rule in ids.items():
         found = find_ids(examples, grounds.said, grounds.returned, grounds.now)
@@ -197,6 +197,17 @@ def _grounds(grounds: Grounds, ids: _Ids) -> str:
     if words:
         lines.append(f"word ::= {' | '.join(map(_literal, words))}")
     return "\n".join(lines) + "\n"
+
+
+def _find_dates(grounds: Grounds) -> UserDates:
+    """The dates that the last input may mean: of all those that were named last."""
+    moved = grounds.move_dates()
+    if moved is not None:
+        return UserDates(tuple(moved.values()), ())
+    if grounds.dated is None:
+        return find_dates(grounds.said)
+    later = find_dates(grounds.since)
+    return UserDates((*grounds.dated.values(), *later.whole), later.days)
 
 
 def _date(dates: UserDates) -> str:

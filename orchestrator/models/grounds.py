@@ -7,11 +7,12 @@ question would be copied. What the template's author wrote, examples among it, i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import ModelRequest
+from orchestrator.models.user_dates import find_shift, is_date
 
 _STEP = "agent_scratchpad"  # the origin of a result that is told as text
 
@@ -23,6 +24,21 @@ class Grounds(NamedTuple):
     returned: tuple[str, ...] = ()  # by functions
     answered: tuple[str, ...] = ()  # by the model, in earlier turns
     now: str = ""  # the user's last input
+    dated: Mapping[str, str] | None = None  # the dates of the last call that had some, if any
+    since: tuple[str, ...] = ()  # by the user, after that call
+
+    def move_dates(self) -> dict[str, str] | None:
+        """The dates of that call as the last input moves them; `None` when it moves none.
+
+        Empty when there is no call to move dates of, or they cannot be moved so far.
+        """
+        shift = find_shift(self.now)
+        if shift is None:
+            return None
+        try:
+            return {name: shift.move(day) for name, day in (self.dated or {}).items()}
+        except (ValueError, OverflowError):
+            return {}
 
     @property
     def last_input(self) -> Grounds:
@@ -51,7 +67,24 @@ def collect_grounds(request: ModelRequest) -> Grounds:
                     returned += texts
                 else:
                     said += texts
-    return Grounds(tuple(said), tuple(returned), tuple(answered), _find_last_input(request))
+    now = _find_last_input(request)
+    dated, since = _find_dated_call(request.messages)
+    return Grounds(tuple(said), tuple(returned), tuple(answered), now, dated, since)
+
+
+def _find_dated_call(
+    messages: Sequence[Message],
+) -> tuple[Mapping[str, str] | None, tuple[str, ...]]:
+    """The dates of the last call of earlier turns that had some, and what was said after it."""
+    since: list[str] = []
+    for message in reversed(messages):
+        for block in message["content"]:
+            given = block["toolUse"]["input"] if since and "toolUse" in block else {}
+            if dates := {name: value for name, value in given.items() if is_date(value)}:
+                return dates, tuple(since)
+        if message["role"] == "user" and (text := text_of(message["content"])):
+            since.append(text)
+    return None, tuple(since)
 
 
 def _find_last_input(request: ModelRequest) -> str:

@@ -16,7 +16,7 @@ _MARK = re.compile(
 )
 _PART = r"[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]"
 # It begins where a word does, so that a long one without digits is read once.
-_WORD = re.compile(rf"(?<!{_PART}){_PART}*\d{_PART}*")
+_WORD = re.compile(rf"(?<!{_PART})(?<!\d:){_PART}*\d(?:{_PART}|(?<=\d):(?=\d))*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _RUN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
 # A number that no word follows, which would say what it counts.
@@ -112,6 +112,8 @@ def _match_loosely(example: str, text: str) -> Iterator[str]:
             if found[start][0].isalnum() and not (start and found[start - 1][0].isalnum()):
                 yield from (_spell(example, it) for it in _read_numbers(like, found, start))
     digits = [run for run in runs if run.isdigit()]
+    if len(digits) > 1 and digits == like:  # nothing but numbers, as in `08:15`
+        yield from _match_words([example], text)
     if len(digits) == 1 and runs[-1].isdigit():  # the number alone
         form = _NUMBER if len(digits[0]) < _LONG else _LONG_NUMBER
         numbers = (match[0] for match in form.finditer(text))

@@ -4,7 +4,7 @@ A small model decides badly what to do next, so what is known is decided for it.
 has a reply or leaves it to the next one:
 
 1. The call that the user was asked values for goes on, when his input is short and has one.
-2. An input that is out of the agent's scope is refused.
+2. An input that is out of the agent's scope is refused, unless it goes on with what was said.
 3. An id in the input makes a call of a function that reads what has that id.
 4. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
    A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads.
@@ -35,7 +35,7 @@ from orchestrator.models.grammar import (
 )
 from orchestrator.models.grounds import collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
-from orchestrator.models.scope import FAR, NEAR, REFUSAL, find_subjects, refers_back
+from orchestrator.models.scope import FAR, NEAR, REFUSAL, find_subjects, goes_on, refers_back
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
 
@@ -49,6 +49,7 @@ Decoded = tuple[ReplyReader, Usage, str]
 _BRIEF_WORDS, _BRIEF_CHARS = 12, 120
 _QUESTION = re.compile("[?？؟]")
 _DIGITS = re.compile(r"\d+")
+_LEAST_SUBJECTS = 2  # of a question that needs none before it
 _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
 
 _SEARCH = "x_amz_knowledgebase_"  # in the names of Bedrock's searches
@@ -151,11 +152,33 @@ class _Plan:
 
     def _refuse(self) -> Generator[str, None, CheckedReader | None]:
         distance = self._measure()
-        if distance is None or distance < FAR or _LETTERED.search(self._grounds.now):
+        if (
+            distance is None
+            or distance < FAR
+            or self._follows_up()
+            or _LETTERED.search(self._grounds.now)
+        ):
             return None
         reader = CheckedReader(self._form)
         yield reader.show(REFUSAL)
         return reader
+
+    def _follows_up(self) -> bool:
+        """Whether the input is about what the last one was about, as far as its form tells."""
+        now, before = self._grounds.now, self._find_input_before()
+        if not before or goes_on(now):
+            return bool(before)
+        scope = self._form.scope
+        if not refers_back(now) or scope is None:
+            return False
+        together = scope.measure(f"{before} {now}")
+        return together is not None and together < FAR
+
+    def _find_input_before(self) -> str:
+        grounds = self._grounds
+        if not grounds.answered:
+            return ""
+        return next((text for text in reversed(grounds.said) if text != grounds.now), "")
 
     def _measure(self) -> float | None:
         scope = self._form.scope
@@ -207,9 +230,21 @@ class _Plan:
         if operation is not None and self._form.grounded:
             unknown = self._form.unknown_value
             settled = settle_values(operation, call[1], self._grounds, unknown)
+            if _SEARCH in call[0]:
+                settled = {name: self._complete_query(text) for name, text in settled.items()}
             if settled != call[1]:
                 reader.replace_call(call[0], settled)
         return reader
+
+    def _complete_query(self, query: Any) -> Any:
+        """A search's text with the user's own words: small models leave the subject out."""
+        now = self._grounds.now
+        if not self._is_first or not isinstance(query, str) or len(now) > _BRIEF_CHARS:
+            return query
+        needs = goes_on(now) or refers_back(now) or len(find_subjects(now)) < _LEAST_SUBJECTS
+        texts = [self._find_input_before()[:_BRIEF_CHARS] if needs else "", now]
+        known = find_subjects(query)
+        return " ".join([query, *(text for text in texts if not find_subjects(text) <= known)])
 
     def _look_up_first(self, reader: ReplyReader) -> Generator[str, None, ReplyReader | None]:
         # Small models call the function that does what was asked, id or no id. Before the user is

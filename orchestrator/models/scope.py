@@ -38,6 +38,8 @@ _REFERRING = re.compile(
     r"\b(?:it|its|that|this|those|these|he|she|him|her|his|hers|they|them|their|ones?|there)\b",
     re.IGNORECASE,
 )
+_OPENING = re.compile(r"\s*(?:and|or|but|so|then|also|(?:what|how) about)\b", re.IGNORECASE)
+_BRIEF = 8  # words of a question that needs the one before it
 _LEAST_ENGLISH = 0.3  # of the words
 _MOST = 1000  # characters that are looked at
 
@@ -93,6 +95,11 @@ def refers_back(text: str) -> bool:
     Such a text says less of what it is about, and seems to be further away than it is.
     """
     return _REFERRING.search(text[:_MOST]) is not None
+
+
+def goes_on(text: str) -> bool:
+    """Whether an English text is a part of a question that was begun before: "and in Paris?"."""
+    return _OPENING.match(text) is not None and len(text[:_MOST].split()) <= _BRIEF
 
 
 def build_scope(

@@ -1,14 +1,19 @@
 """The days that a user named: dates are never taken from anything else.
 
 A number in an id, in a result or in an amount is no day. What is not known to be a date here makes
-the model leave the value open, and the user is asked.
+the model leave the value open, and the user is asked. "A week later" moves the dates of the last
+call: small models repeat them as they are.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable
+from datetime import date, timedelta
 from typing import NamedTuple
+
+from orchestrator.support.numbers import NUMBER_WORDS
 
 _ISO = re.compile(r"(?<![\d-])\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?![\d-])")
 # `8.3.`, `3/8/2027`, `08-03-2027`: which number is the day, the model has to know.
@@ -25,7 +30,17 @@ _JOINTS = frozenset(
     "to until till through and or of in at on for as please next this the then"
     " bis und oder im am der des de du au et à al a y e o bis til tot en".split()
 )
-_SHORT = 4  # words of an input that is a date and nothing else
+
+_ONE = "a an one the ein eine einen einem un une una"
+_SHIFT = re.compile(
+    r"\b(?P<count>\d{1,3}|[^\W\d_]+)\s+"
+    r"(?:(?P<day>days?|tage?n?|jours?|d[ií]as?)|(?P<week>weeks?|wochen?|semaines?|semanas?)"
+    r"|(?P<month>months?|monate?n?|mois|mes|meses))\s+"
+    r"(?:(?P<later>later|after|später|danach|plus tard|más tarde|después)"
+    r"|earlier|sooner|before|früher|vorher|davor|plus tôt|antes)\b"
+    r"|\bthe\s+(?:next|following)\s+(?P<next>day|week|month)\b",
+    re.IGNORECASE,
+)
 
 
 class UserDates(NamedTuple):
@@ -68,3 +83,51 @@ _MONTHS = frozenset(
     " enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"
     .split()
 )  # fmt: skip
+
+
+class Shift(NamedTuple):
+    """How far dates are moved; into the past with negative numbers."""
+
+    days: int
+    months: int
+
+    def move(self, day: str) -> str:
+        """Moves a day, which is `YYYY-MM-DD`; the 31st becomes a shorter month's last day.
+
+        Raises:
+            ValueError: There is no such day.
+            OverflowError: The year has more than four digits.
+        """
+        found = date.fromisoformat(day)
+        years, month = divmod(found.month - 1 + self.months, 12)
+        year, month = found.year + years, month + 1
+        moved = date(year, month, min(found.day, monthrange(year, month)[1]))
+        return (moved + timedelta(self.days)).isoformat()
+
+
+def find_shift(text: str) -> Shift | None:
+    """How far a text without a date moves dates that were named before, as "two days later"."""
+    found = _SHIFT.search(text)
+    if found is None or any(find_dates([text[: found.start()], text[found.end() :]])):
+        return None
+    count = 1 if found["next"] else _read_count(found["count"].casefold())
+    if count is None:
+        return None
+    if not found["later"] and not found["next"]:
+        count = -count
+    unit = found["next"] or next(name for name in ("day", "week", "month") if found[name])
+    days = {"day": count, "week": 7 * count}.get(unit.casefold(), 0)
+    return Shift(days, 0 if days else count)
+
+
+def _read_count(word: str) -> int | None:
+    if word.isdigit():
+        return int(word)
+    if word in _ONE.split():
+        return 1
+    return next((names.index(word) for names in NUMBER_WORDS if word in names), None)
+
+
+def is_date(value: object) -> bool:
+    """Whether a value is a day as YYYY-MM-DD."""
+    return isinstance(value, str) and _ISO.fullmatch(value) is not None

@@ -37,6 +37,14 @@ _SMALL = (
     "eighteen achtzehn",
     "nineteen neunzehn",
 )
+# Those up to twelve, from zero, by language.
+NUMBER_WORDS = (
+    *("zero one two three four five six seven eight nine ten eleven twelve".split(),),
+    *("null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split(),),
+    *("zéro un deux trois quatre cinq six sept huit neuf dix onze douze".split(),),
+    *("cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce".split(),),
+    tuple("零一二三四五六七八九十"),
+)
 _TENS = (
     "twenty zwanzig vingt veinte",
     "thirty dreißig dreissig trente treinta",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# Possessive: a long row of marks is gone through once.
-SENTENCE_END = re.compile(r"[.!?]++[\"')\]”»]*+\s++|[。！？]++[”」》]*+\s*+|\n++")
+# Possessive: a long row of marks is gone through once. A title goes with the name after it.
+SENTENCE_END = re.compile(
+    r"(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)[.!?]++[\"')\]”»]*+\s++|[。！？]++[”」》]*+\s*+|\n++"
+)
 """A sentence's last marks, with the blanks after them."""
 
 _DAY = re.compile(r"(?<!\d)\d{1,2}\. $")
