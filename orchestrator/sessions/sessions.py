@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import SessionBusy, SessionConflict, ValidationError
+from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
 from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import (
     VERSION,
@@ -504,16 +504,25 @@ class Sessions:
 
     def write_when_back(
         self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded] = ()
-    ) -> None:
-        """`write`, which waits until a store that is away is back, however long; blocks meanwhile.
+    ) -> int:
+        """`write`, which waits for a store that is away; for how many nanoseconds it has waited.
 
         Raises:
-            SessionConflict: Another process wrote to the session; nothing was written.
-            DependencyFailed: The store failed for another reason; nothing was written.
+            SessionBusy: Another process wrote to the session; nothing was written.
+            DependencyFailed: The store failed for another reason, or does not come back.
         """
+        began = time.monotonic_ns()
+        try:
+            self.write(session, records, encoded)
+        except DependencyFailed as error:
+            if not error.is_outage:
+                raise
+        else:
+            return 0
         from orchestrator.sessions.outages import outlast
 
         outlast(partial(self._write_or_find, session, records, encoded))
+        return time.monotonic_ns() - began
 
     def _write_or_find(
         self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded]

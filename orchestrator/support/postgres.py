@@ -231,11 +231,14 @@ def is_lost(db: Connection, error: psycopg.Error) -> bool:
 
 
 def _is_outage(error: Exception) -> bool:
-    # No connection, no room on the disk, too many clients: the statement itself is none of it.
+    # No connection, no room, too many clients, a server that ends (PostgreSQL: "Error Codes",
+    # classes 08, 53 and 57P). Of other statements the same would be wrong each time.
     import psycopg
     from psycopg_pool import PoolClosed
 
-    return isinstance(error, psycopg.OperationalError) and not isinstance(error, PoolClosed)
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, PoolClosed):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "53", "57P"))
 
 
 def _read_steps(component: str) -> list[str]:

@@ -70,6 +70,10 @@ class Liveness:
             "the worker's lease was not renewed, and its turns wait for the database",
             "the database of the turns is back: the worker's lease is renewed",
         )
+        self._search_log = OutageLog(
+            "turns of workers that have ended were not looked for",
+            "turns of workers that have ended are looked for again",
+        )
         self._stopped, self._takes_over = threading.Event(), threading.Event()
         try:
             self._create_table()
@@ -106,14 +110,20 @@ class Liveness:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._lease / 4):
-            try:
-                self._renew()
+            if self._try(self._renew, self._log):
                 self._patience.note_renewal()
                 if self._takes_over.is_set() and self._patience.is_over:
-                    self._take_over()
-                self._log.note_success()
-            except Exception as error:  # the database may be back soon
-                self._log.note_failure(error)
+                    self._try(self._take_over, self._search_log)
+
+    @staticmethod
+    def _try(work: Callable[[], object], log: OutageLog) -> bool:
+        try:
+            work()
+        except Exception as error:  # the database may be back soon
+            log.note_failure(error)
+            return False
+        log.note_success()
+        return True
 
     def _renew(self) -> None:
         with self._engine.begin() as connection:

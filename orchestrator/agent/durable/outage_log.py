@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from weakref import WeakSet
 
 from orchestrator.support.logs import get_logger
 
 _LOG = get_logger("orchestrator.durable")
+_failing: WeakSet[OutageLog] = WeakSet()
 
 
 class OutageLog:
@@ -14,22 +16,23 @@ class OutageLog:
 
     def __init__(self, failure: str, back: str) -> None:
         self._failure, self._back = failure, back
-        self._failing = False
 
     def note_failure(self, error: Exception) -> None:
         """Notes that a try has failed."""
-        if not self._failing:
+        if self not in _failing:
             _LOG.warning("%s: %s", self._failure, type(error).__name__)
-        self._failing = True
+        _failing.add(self)
 
     def note_success(self) -> None:
         """Notes that a try was done."""
-        if self._failing:
+        if self in _failing:
             _LOG.warning("%s", self._back)
-        self._failing = False
+        _failing.discard(self)
 
 
 def is_of_outage(record: logging.LogRecord) -> bool:
-    """Whether DBOS says, as it does several times a second, that its database is away."""
+    """Whether DBOS says once more, of several times a second, that its database is away."""
+    if not _failing:  # what is wrong then, nothing else says
+        return False
     text = record.getMessage()
     return "OperationalError)" in text or text.startswith("Notification listener error")

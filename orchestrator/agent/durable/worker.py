@@ -27,6 +27,7 @@ from orchestrator.agent.durable.workflow import (
     set_agents,
 )
 from orchestrator.errors import OrchestratorError, ValidationError
+from orchestrator.sessions.outages import allow_waiting, stop_waiting
 
 if TYPE_CHECKING:
     from orchestrator.agent.agent import Agent
@@ -77,6 +78,7 @@ class Worker:
             raise ValidationError("this process has a worker, or another application of DBOS")
         register_workflows(dbos)
         set_agents(agents, flows)
+        allow_waiting()
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(8).hex()}"
         self._dbos = dbos.DBOS
         try:
@@ -151,6 +153,7 @@ class Worker:
         running = count_running()
         self._keys.close()
         self._dbos.destroy(workflow_completion_timeout_sec=ceil(seconds) if running else 0)
+        stop_waiting()  # else threads that wait for a database would keep the process
         self._liveness.close()
         set_agents(())
         return not count_running()

@@ -98,6 +98,7 @@ class BranchRun(Run):
         "_counted",
         "_lock",
         "_paid",
+        "_root",
         "_seen",
         "began",
         "branch",
@@ -129,6 +130,9 @@ class BranchRun(Run):
         self.parent = parent
         # A whole team has one journal: agents below take turns in it with those beside them.
         self._lock: Lock = getattr(parent, "_lock", lock)
+        self._root: Run = getattr(parent, "_root", parent)
+        with self._lock:
+            self._root.below = {self} | (self._root.below or set())
         self._seen: Mapping[str, str] = {}
         self.began = parent.now()
         self.resumed = 0, 0
@@ -249,6 +253,12 @@ class BranchRun(Run):
     def close(self) -> None:
         """Ends the time limit; the session stays with the supervisor's run."""
         self._end_limit()
+        with self._lock:
+            self._root.below = (self._root.below or set()) - {self}
+
+    def give_time(self, nanoseconds: int) -> None:
+        """See `Run`: to all of the team."""
+        self._root.give_time(nanoseconds)
 
     def writes_little(self, given: Sequence[Any]) -> bool:
         """See `Run`: what is encoded here has its branch."""

@@ -77,6 +77,8 @@ class Run:
         owes: Whether something is to be written before the next effect is carried out.
         seconds: The limit that the deadline is of: its own agent's, or of one above it.
         left: Whether the turn, once it is stopped, is for another process to go on with.
+        below: The runs of collaborators and iterations that go on beside it, all the way down;
+            `None` until there is one.
         time_limit: Cuts off, in an event loop, what is waited for when the turn's time is over;
             `None` until then, and without a `deadline`.
     """
@@ -94,6 +96,7 @@ class Run:
         "_together",
         "_unwritten",
         "_written_before",
+        "below",
         "causes",
         "checked",
         "deadline",
@@ -133,6 +136,7 @@ class Run:
         self.guard_interval: int | None = None
         self.owes = self.left = False
         self.time_limit: TimeLimit | None = None
+        self.below: set[Run] | None = None
         if replay is None and len(self.log) > 1:
             restore_team(plan, self.log, session)
         self.replay = replay or Replay(plan, self.log, session)
@@ -416,17 +420,21 @@ class Run:
         """Appends records to the journal.
 
         A workflow's turn, for which nobody may be there to ask again, waits until a store that is
-        away is back; its time stands still meanwhile.
+        away is back; the time of its whole team stands still meanwhile.
         """
         if self._generation != forks.generation:
             raise self._build_inherited_error()
         if not self.log.workflow:
             self.sessions.write(self.session, records, self._encoded)
             return
-        began = self.now()
-        self.sessions.write_when_back(self.session, records, self._encoded)
-        if self.deadline is not None:
-            self.deadline += self.now() - began
+        if away := self.sessions.write_when_back(self.session, records, self._encoded):
+            self.give_time(away)
+
+    def give_time(self, nanoseconds: int) -> None:
+        """Gives its team so much more time: that of an outage is nobody's."""
+        for run in (self, *(self.below or ())):
+            if run.deadline is not None:
+                run.deadline += nanoseconds
 
     def prepare_append(self, records: list[Record]) -> Append:
         """The append that `write` makes."""
