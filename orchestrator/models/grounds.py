@@ -25,17 +25,18 @@ class Grounds(NamedTuple):
     answered: tuple[str, ...] = ()  # by the model, in earlier turns
     now: str = ""  # the user's last input
     dated: Mapping[str, str] | None = None  # the dates of the last call that had some, if any
-    since: tuple[str, ...] = ()  # by the user, after that call
+    since: tuple[str, ...] = ()  # by the user, from the question on that led to that call
 
     def move_dates(self) -> dict[str, str] | None:
         """The dates of that call as the last input moves them; `None` when it moves none.
 
-        Empty when there is no call to move dates of, or they cannot be moved so far.
+        Empty when there is no call to move dates of, they cannot be moved so far, or how far is
+        not clear.
         """
-        shift = find_shift(self.now)
-        if shift is None:
-            return None
         try:
+            shift = find_shift(self.now)
+            if shift is None:
+                return None
             return {name: shift.move(day) for name, day in (self.dated or {}).items()}
         except (ValueError, OverflowError):
             return {}
@@ -75,16 +76,24 @@ def collect_grounds(request: ModelRequest) -> Grounds:
 def _find_dated_call(
     messages: Sequence[Message],
 ) -> tuple[Mapping[str, str] | None, tuple[str, ...]]:
-    """The dates of the last call of earlier turns that had some, and what was said after it."""
+    """The dates of the last call of earlier turns that had some, and what may be meant beside them.
+
+    That is what the user has said from the question on that led to the call, and the dates of the
+    other calls that it led to.
+    """
     since: list[str] = []
+    last: Mapping[str, str] | None = None
     for message in reversed(messages):
-        for block in message["content"]:
+        for block in reversed(message["content"]):
             given = block["toolUse"]["input"] if since and "toolUse" in block else {}
             if dates := {name: value for name, value in given.items() if is_date(value)}:
-                return dates, tuple(since)
+                since += dates.values()
+                last = last or dates
         if message["role"] == "user" and (text := text_of(message["content"])):
             since.append(text)
-    return None, tuple(since)
+            if last:
+                break
+    return last, tuple(since)
 
 
 def _find_last_input(request: ModelRequest) -> str:

@@ -16,7 +16,7 @@ _MARK = re.compile(
 )
 _PART = r"[^\s\"'`<>(){}\[\],;:!?=|\\，。；：！？、（）]"
 # It begins where a word does, so that a long one without digits is read once.
-_WORD = re.compile(rf"(?<!{_PART})(?<!\d:){_PART}*\d(?:{_PART}|(?<=\d):(?=\d))*")
+_WORD = re.compile(rf"(?<!{_PART})(?<!\d:(?=\d)){_PART}*\d(?:{_PART}|(?<=\d):(?=\d))*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _RUN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
 # A number that no word follows, which would say what it counts.

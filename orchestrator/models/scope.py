@@ -38,7 +38,7 @@ _REFERRING = re.compile(
     r"\b(?:it|its|that|this|those|these|he|she|him|her|his|hers|they|them|their|ones?|there)\b",
     re.IGNORECASE,
 )
-_OPENING = re.compile(r"\s*(?:and|or|but|so|then|also|(?:what|how) about)\b", re.IGNORECASE)
+_OPENING = re.compile(r"\s*(?:and|or|(?:what|how) about)\b", re.IGNORECASE)
 _BRIEF = 8  # words of a question that needs the one before it
 _LEAST_ENGLISH = 0.3  # of the words
 _MOST = 1000  # characters that are looked at

@@ -43,6 +43,18 @@ _SHIFT = re.compile(
 )
 
 
+# Two amounts, or none: "2 weeks and 3 days later", "two days before Christmas", "not a week later".
+_AMOUNT = re.compile(
+    r"\b(\d{1,3}|[^\W\d_]+)\s+(?:days?|tage?n?|jours?|d[ií]as?|weeks?|wochen?|semaines?|semanas?"
+    r"|months?|monate?n?|mois|mes|meses)\b",
+    re.IGNORECASE,
+)
+_OF_SOMETHING = re.compile(r"(?:before|after|antes|después)\Z", re.IGNORECASE)
+_NEGATION = re.compile(
+    r"\b(?:not|no|don't|never|nicht|kein\w*|nie|pas|jamais|nunca)\b", re.IGNORECASE
+)
+
+
 class UserDates(NamedTuple):
     """The dates of a conversation."""
 
@@ -106,10 +118,16 @@ class Shift(NamedTuple):
 
 
 def find_shift(text: str) -> Shift | None:
-    """How far a text without a date moves dates that were named before, as "two days later"."""
+    """How far a text without a date moves dates that were named before, as "two days later".
+
+    Raises:
+        ValueError: It speaks of moving them, and does not say clearly how far.
+    """
     found = _SHIFT.search(text)
     if found is None or any(find_dates([text[: found.start()], text[found.end() :]])):
         return None
+    if _is_unclear(text, found):
+        raise ValueError("how far dates are moved is not clear")
     count = 1 if found["next"] else _read_count(found["count"].casefold())
     if count is None:
         return None
@@ -118,6 +136,18 @@ def find_shift(text: str) -> Shift | None:
     unit = found["next"] or next(name for name in ("day", "week", "month") if found[name])
     days = {"day": count, "week": 7 * count}.get(unit.casefold(), 0)
     return Shift(days, 0 if days else count)
+
+
+def _is_unclear(text: str, found: re.Match[str]) -> bool:
+    rest = text[: found.start()] + " " + text[found.end() :]
+    of_something = _OF_SOMETHING.search(found[0]) and re.match(r"\s+\w", text[found.end() :])
+    counts = [it for it in map(str.casefold, _AMOUNT.findall(rest)) if it != "the"]
+    return bool(
+        of_something
+        or _SHIFT.search(rest)
+        or any(_read_count(it) is not None for it in counts)
+        or _NEGATION.search(rest)
+    )
 
 
 def _read_count(word: str) -> int | None:

@@ -49,6 +49,16 @@ def request_vacation(start: str, end: str) -> str:
 
 
 @action
+def list_absent(day: str) -> str:
+    """List who is away.
+
+    Args:
+        day: Which day as YYYY-MM-DD, for example 2027-06-14.
+    """
+    return f"nobody on {day}"
+
+
+@action
 def pay(order_id: str, amount: float) -> str:
     """Pay an order.
 
@@ -74,7 +84,9 @@ class Talk:
 
     def wishes(self, *wishes: Any, **members: Any) -> Talk:
         model, self.runtime = pretend(self._patch, self._folder, *wishes)
-        group = ActionGroup("shop", actions=[get_order, list_orders, request_vacation, pay])
+        group = ActionGroup(
+            "shop", actions=[get_order, list_orders, request_vacation, list_absent, pay]
+        )
         self.agent = Agent("shop", "You help customers.", model, action_groups=[group], **members)
         return self
 
@@ -356,6 +368,29 @@ def test_dates_are_moved_by_what_the_user_says(talk: Talk, said: str, start: str
     talk.say("yes")
     # What is said of no date any more is said of those that were named last.
     assert question == talk.say("Once more for these days, please").text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2 weeks and 3 days later",
+        "The start two days later and the end one week later",
+        "It begins two days before Christmas",
+        "Not a week later",
+    ],
+)
+def test_dates_that_are_not_moved_clearly_are_asked_for(talk: Talk, said: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    talk.wishes(first, "Fine.", [first, request("?", "?")])
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    assert talk.say(said).text.startswith("Could you tell me the first day")
+
+
+def test_dates_of_the_question_before_a_call_may_be_meant(talk: Talk) -> None:
+    talk.wishes(call("list_absent", day="2027-03-01"), "Yes.", request("2027-03-01", "2027-03-05"))
+    talk.say("Is anybody away on 2027-03-01? I am until 2027-03-05")
+    assert "(start: 2027-03-01, end: 2027-03-05)" in talk.say("A vacation on these days").text
 
 
 @pytest.mark.parametrize("end", ["?", "2027-03-08"])
