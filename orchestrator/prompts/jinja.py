@@ -62,7 +62,10 @@ _LOOP = frozenset(
 )
 _MOST_BITS = 4096
 # What Python and Jinja2 call the classes of our texts.
-_OUR_TEXTS = re.compile(rf"(?:{re.escape(Value.__module__)}\.)?\b(?:Value|OutputText)\b")
+_OUR_TEXTS = re.compile(
+    rf"(?<!attribute ['\"])(?<=['\"])(?:{re.escape(Value.__module__)}\.)?"
+    "(?:Value|OutputText)(?=['\"]| object)"
+)
 # The names and constants that the author of the rendering's template wrote.
 _written: ContextVar[frozenset[str]] = ContextVar("written", default=frozenset())
 
@@ -354,7 +357,9 @@ class CompiledTemplate:
 
     def _describe(self, error: Exception) -> str:
         told = (TemplateError, TypeError, ArithmeticError)
-        if isinstance(error, Refused) or (isinstance(error, told) and not self._spreads):
+        # Of a call with `**value` Python tells the names that the value has.
+        is_told = isinstance(error, told) and not (self._spreads and isinstance(error, TypeError))
+        if isinstance(error, Refused) or is_told:
             return _OUR_TEXTS.sub("str", str(error))
         return type(error).__name__  # of any filter; its words may be a value's, so they stay out
 

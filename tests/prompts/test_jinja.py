@@ -214,6 +214,8 @@ def test_a_mistake_tells_no_value(source: str) -> None:
         ("{{ [m]|sum(attribute='a.nope.x') }}", "'nope'"),
         ("{{ [1]|map('nope')|list }}", "'nope'"),
         ("{{ 'a'|upper(nope=1) }}", "'nope'"),
+        ("{{ m.Value.x }}", "'Value'"),
+        ("{% macro f() %}{% endmacro %}{{ f(**m) if m.b else m.nope.x }}", "'nope'"),
     ],
 )
 def test_a_mistake_tells_what_the_author_wrote(source: str, name: str) -> None:
