@@ -53,7 +53,7 @@ _MOST_BYTES = 50_000_000
 _MOST_CANDIDATES = 500
 _MARKS = (b"AWS::Bedrock::Agent", b"aws_bedrockagent_agent", b"awscc_bedrock_agent")
 # A module of a registry, or of another repository, that may make agents.
-_MODULE = re.compile(rb'source\s*=\s*"[^"./][^"]*bedrock', re.IGNORECASE)
+_MODULE = re.compile(rb'source\s*=\s*"(?![./"])[^"]*bedrock', re.IGNORECASE)
 _DUMP_MARKS = (b'"agentName"', b'"agentActionGroup"', b'"action_groups"')
 _ANSWER_MARKS = (b'"agentArn"', b'"agent"')
 _SUFFIXES = (".json", ".yaml", ".yml", ".template", ".tfstate")

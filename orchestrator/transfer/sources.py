@@ -223,7 +223,7 @@ def read_terraform_folder(
 
 
 def _note_remote(module: Resource) -> Diagnostic:
-    text = f"{module.address}: agents of a module that is not here ({module.kind}) are not read"
+    text = f"{module.address}: what a module that is not here ({module.kind}) makes is not read"
     way = "import the JSON of `terraform show -json`, which has all modules"
     return note("unread", text, way, file=module.file, line=module.line)
 

@@ -343,6 +343,7 @@ EXPRESSIONS: list[tuple[str, Any]] = [
     ('try(null, "else")', None),
     ("[can(local.map.x), can(local.map.no)]", [True, False]),
     ('coalesce(null, "", "b")', "b"),
+    ('try(coalesce("", null), coalesce(), "else")', "else"),
     ('[one([]), one(["a"])]', [None, "a"]),
     ('join("\\n", ["a", "b"])', "a\nb"),
     ('split("\\n", "a\\nb")', ["a", "b"]),
@@ -554,7 +555,7 @@ module "desk" {
 def test_agents_of_a_registrys_module_are_missed_aloud(tmp_path: Path) -> None:
     folder = write(tmp_path, {"main.tf": REGISTRY})
     for path in (folder, folder / "main.tf"):
-        with pytest.raises(DefinitionError, match=r"module\.desk: agents of a module") as caught:
+        with pytest.raises(DefinitionError, match=r"module\.desk: what a module") as caught:
             read_source(path)
         assert "terraform show -json" in caught.value.reason
         assert (caught.value.file, caught.value.line) == (str(folder / "main.tf"), 6)
@@ -563,7 +564,7 @@ def test_agents_of_a_registrys_module_are_missed_aloud(tmp_path: Path) -> None:
     assert len(found.agents) == 1
     [one] = found.notes
     assert one.message == (
-        "module.desk: agents of a module that is not here (aws-ia/bedrock/aws) are not read"
+        "module.desk: what a module that is not here (aws-ia/bedrock/aws) makes is not read"
     )
     assert (one.file, one.line) == (str(folder / "main.tf"), 6)
 

@@ -119,6 +119,8 @@ class _Reader:
             text = f"{document.name}: {expression} is known only when deployed"
             document.place_notes(text, line)
             way = "give it with --parameter, or change it in agent.yaml"
+            if expression.startswith("{{"):  # a dynamic reference, which no parameter gives
+                way = "change it in agent.yaml"
             one = note("unknown", f"{text}; {value!r} stands for it", way, line=line)
             if value:
                 document.notes.append(one)

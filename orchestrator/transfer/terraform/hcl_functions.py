@@ -69,7 +69,10 @@ def _flatten(items: Iterable[Any]) -> list[Any]:
 
 
 def _coalesce(*values: Any) -> Any:
-    return next(it for it in values if it not in (None, ""))
+    found = next((it for it in values if it not in (None, "")), None)
+    if found is None:
+        raise ValueError("coalesce has no value")
+    return found
 
 
 def _one(items: Any) -> Any:
