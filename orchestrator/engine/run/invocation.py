@@ -91,6 +91,7 @@ class Run:
         "_context",
         "_encoded",
         "_generation",
+        "_outlasts",
         "_prompt_attributes",
         "_session_attributes",
         "_together",
@@ -155,6 +156,8 @@ class Run:
         self._prompt_attributes: Mapping[str, str] = _NO_ATTRIBUTES
         self._together: AttributeMerger | None = None
         self._written_before = _PAID if sessions.durable else _SHARED
+        # Asked once: a log looks through its records for it.
+        self._outlasts = sessions.durable and bool(self.log.workflow)
         self.seconds = seconds = plan.limits.seconds
         self.deadline = None if seconds is None else began + int(seconds * 1e9)
 
@@ -424,7 +427,7 @@ class Run:
         """
         if self._generation != forks.generation:
             raise self._build_inherited_error()
-        if not self.log.workflow:
+        if not self._outlasts:
             self.sessions.write(self.session, records, self._encoded)
             return
         if away := self.sessions.write_when_back(self.session, records, self._encoded):
