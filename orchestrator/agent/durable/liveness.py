@@ -110,20 +110,10 @@ class Liveness:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._lease / 4):
-            if self._try(self._renew, self._log):
+            if self._log.watch(self._renew):
                 self._patience.note_renewal()
                 if self._takes_over.is_set() and self._patience.is_over:
-                    self._try(self._take_over, self._search_log)
-
-    @staticmethod
-    def _try(work: Callable[[], object], log: OutageLog) -> bool:
-        try:
-            work()
-        except Exception as error:  # the database may be back soon
-            log.note_failure(error)
-            return False
-        log.note_success()
-        return True
+                    self._search_log.watch(self._take_over)
 
     def _renew(self) -> None:
         with self._engine.begin() as connection:

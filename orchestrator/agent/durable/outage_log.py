@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from weakref import WeakSet
 
 from orchestrator.support.logs import get_logger
@@ -16,6 +17,16 @@ class OutageLog:
 
     def __init__(self, failure: str, back: str) -> None:
         self._failure, self._back = failure, back
+
+    def watch(self, work: Callable[[], object]) -> bool:
+        """Tries work, whose failure it notes: the database may be back soon. Whether it is done."""
+        try:
+            work()
+        except Exception as error:
+            self.note_failure(error)
+            return False
+        self.note_success()
+        return True
 
     def note_failure(self, error: Exception) -> None:
         """Notes that a try has failed."""

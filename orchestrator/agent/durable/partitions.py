@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -45,11 +46,7 @@ class PartitionKeys:
     def _run(self) -> None:
         log = OutageLog("queues were not looked through", "queues are looked through again")
         while not self._stopped.is_set():
-            try:
-                set_missing_keys(self._queues)
-                log.note_success()
-            except Exception as error:  # the database may be back soon
-                log.note_failure(error)
+            log.watch(partial(set_missing_keys, self._queues))
             self._stopped.wait(_INTERVAL)
 
 
