@@ -201,3 +201,14 @@ def _try_to_build(function: FunctionCode, files: ProjectFiles, folder: str) -> H
         return build_handler(function, files, folder)
     except DefinitionError as error:
         return error.reason
+
+
+def read_variables(variables: Mapping[Any, Any]) -> dict[str, str]:
+    """A function's environment variables as Lambda gives them; what is no scalar is left out."""
+    known = {key: it for key, it in variables.items() if isinstance(it, (str, int, float))}
+    return {str(key): to_text(it) for key, it in known.items()}
+
+
+def to_text(value: Any) -> str:
+    """A value as sources write it: truth values in small letters."""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

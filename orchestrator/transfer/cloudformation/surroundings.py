@@ -12,7 +12,7 @@ from orchestrator.errors import DefinitionError
 from orchestrator.support.documents import Place
 from orchestrator.transfer.build_document import as_mapping
 from orchestrator.transfer.cloudformation.agents import NOTHING, Intrinsics, parse_template
-from orchestrator.transfer.function_code import FunctionCode
+from orchestrator.transfer.function_code import FunctionCode, read_variables, to_text
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.surroundings import GuardrailSource, Surroundings
 
@@ -117,19 +117,14 @@ class _Finder:
 
     def read_function(self, name: str, resource: Mapping[str, Any]) -> FunctionCode:
         properties = self.merge_globals(resource)
-        variables = _get_variables(properties)
         code = {"base": self.folder, **self.find_code(resource, properties)}
         return FunctionCode(
             name=str(properties.get("FunctionName") or name),
             handler=str(properties.get("Handler") or ""),
             runtime=str(properties.get("Runtime") or ""),
-            environment={
-                str(key): _to_text(it)
-                for key, it in variables.items()
-                if isinstance(it, (str, int, float, bool))
-            },
+            environment=read_variables(_get_variables(properties)),
             unknown_variables=tuple(self.find_unknown_variables(resource)),
-            layers=tuple(map(_to_text, list_items(properties.get("Layers")))),
+            layers=tuple(map(to_text, list_items(properties.get("Layers")))),
             file=str(self.template.file),
             line=self.template.line_of(name),
             **code,
@@ -167,7 +162,7 @@ class _Finder:
         code = properties.get("Code", properties.get("CodeUri"))
         inline = as_mapping(code).get("ZipFile", properties.get("InlineCode"))
         if inline is not None:
-            return {"inline": _to_text(inline)}
+            return {"inline": to_text(inline)}
         if isinstance(code, str) and not code.startswith("s3://"):
             return {"path": code}
         key = as_mapping(code).get("S3Key", as_mapping(code).get("Key"))
@@ -185,10 +180,6 @@ def _get_variables(function: Mapping[str, Any]) -> Mapping[str, Any]:
 def list_items(value: Any) -> list[Any]:
     """A value that is a list; an empty one for any other."""
     return value if isinstance(value, list) else []
-
-
-def _to_text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def _merge(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,13 @@ def iter_nodes(node: Any) -> Iterator[Any]:
     return (it for it in node.children if name_of(it) not in ("new_line_or_comment", "COMMA"))
 
 
+def unwrap(node: Any) -> Any:
+    """A node without the parentheses around it."""
+    while name_of(node) == "expr_term":
+        [node] = [it for it in iter_nodes(node) if name_of(it) not in ("LPAR", "RPAR")]
+    return node
+
+
 def name_of(node: Any) -> str:
     """What a node is: the name of its rule, or of its token."""
     return str(getattr(node, "type", None) or node.data)

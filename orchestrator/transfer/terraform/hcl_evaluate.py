@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from orchestrator.errors import DefinitionError
 from orchestrator.support.safe_json import json_or
-from orchestrator.transfer.terraform.hcl import iter_nodes, name_of, unescape
+from orchestrator.transfer.terraform.hcl import iter_nodes, name_of, unescape, unwrap
 from orchestrator.transfer.terraform.hcl_functions import FUNCTIONS
 
 _MOST_DEPTH = 90
@@ -144,10 +144,8 @@ class Evaluator:
             DefinitionError: It refers to itself, or takes too long or too much.
         """
         with self.budget.nest():
+            node = unwrap(node)
             name = name_of(node)
-            while name == "expr_term":
-                [node] = [it for it in iter_nodes(node) if name_of(it) not in ("LPAR", "RPAR")]
-                name = name_of(node)
             function = _NODES.get(name)
             if function is None:
                 return Unknown(f"this expression ({name})", "is not worked out here")

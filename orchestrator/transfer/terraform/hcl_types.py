@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.transfer.terraform.hcl import iter_nodes, name_of, read_name
+from orchestrator.transfer.terraform.hcl import iter_nodes, name_of, read_name, unwrap
 
 _COLLECTIONS = ("list", "set", "map")
 
@@ -33,7 +33,7 @@ def _complete_attributes(
     object_: Any, value: dict[str, Any], evaluate: Callable[[Any], Any]
 ) -> dict[str, Any]:
     attributes = {}
-    for element in iter_nodes(_unwrap(object_)):
+    for element in iter_nodes(unwrap(object_)):
         if name_of(element) == "object_elem":
             key, _, inner = iter_nodes(element)
             name = read_name(key)
@@ -45,14 +45,8 @@ def _complete_attributes(
 
 def _read_call(node: Any) -> tuple[str, list[Any]]:
     """The name and arguments of a type such as `list(string)`; an empty name for any other."""
-    node = _unwrap(node)
+    node = unwrap(node)
     if name_of(node) != "function_call":
         return "", []
     name, *parts = (it for it in iter_nodes(node) if name_of(it) in ("identifier", "arguments"))
     return read_name(name), [it for part in parts for it in iter_nodes(part)]
-
-
-def _unwrap(node: Any) -> Any:
-    while name_of(node) == "expr_term":
-        [node] = [it for it in iter_nodes(node) if name_of(it) not in ("LPAR", "RPAR")]
-    return node

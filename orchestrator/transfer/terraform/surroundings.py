@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.errors import DefinitionError
 from orchestrator.transfer.build_document import as_mapping, list_mappings
-from orchestrator.transfer.function_code import FunctionCode
+from orchestrator.transfer.function_code import FunctionCode, read_variables
 from orchestrator.transfer.project_files import ProjectFiles
 from orchestrator.transfer.surroundings import GuardrailSource, Surroundings
 from orchestrator.transfer.terraform.resources import Resource
@@ -69,7 +69,7 @@ def _read_function(function: Resource, resources: Sequence[Resource], folder: Pa
         handler=str(values.get("handler") or ""),
         runtime=str(values.get("runtime") or ""),
         base=folder,
-        environment={k: _to_text(it) for k, it in variables.items() if _is_scalar(it)},
+        environment=read_variables(variables),
         unknown_variables=tuple(_find_unknown_variables(function, variables)),
         layers=tuple(map(str, layers)) if isinstance(layers, list) else (),
         file=function.file,
@@ -89,14 +89,6 @@ def _find_unknown_variables(function: Resource, variables: Mapping[str, Any]) ->
     for name, value in variables.items():
         if any(it in str(value) for it in stand_ins):
             yield name
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, (str, int, float))
-
-
-def _to_text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def _find_code(values: Mapping[str, Any], resources: Sequence[Resource]) -> dict[str, Any]:
