@@ -129,12 +129,15 @@ def share_locks(folder: Path) -> ProcessLocks:
 def _acquire_lock(path: Path) -> sqlite3.Connection:
     import sqlite3
 
+    lock: sqlite3.Connection | None = None
     try:
         make_private_folder(path.parent)
         create_private(path)
         lock = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
     except (OSError, sqlite3.Error) as error:
+        if lock is not None:
+            lock.close()
         raise DependencyFailed(
             f"the file {str(path)!r} cannot be made ({error}): check that its folder is writable "
             "and has room",

@@ -98,7 +98,11 @@ class SqliteFile:
 
     def _connect(self, timeout: float = PATIENCE) -> sqlite3.Connection:
         return sqlite3.connect(
-            self._whole, timeout=timeout, isolation_level=None, check_same_thread=False
+            self._whole,
+            timeout=timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Connection,
         )
 
     def _create(self) -> None:
@@ -340,6 +344,17 @@ class SqliteFile:
         self._reader = self._hasty = None
         self._used = self._db
         self._is_suspended = self.path != ":memory:"
+
+
+class _Connection(sqlite3.Connection):
+    """One that is closed when its file is dropped; from 3.13 on Python warns of those that are not.
+
+    An agent, which has the file, need not be closed.
+    """
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.Error):  # one that could not be opened
+            self.close()
 
 
 # A class since a turn goes through several: `contextmanager` takes ten times as long.

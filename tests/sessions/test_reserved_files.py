@@ -35,7 +35,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watched]]:
     connect = sqlite3.connect
 
     def connect_watched(*where: Any, **options: Any) -> sqlite3.Connection:
-        made = connect(*where, factory=Watched, **options)
+        both = type("WatchedConnection", (Watched, options.pop("factory", sqlite3.Connection)), {})
+        made = connect(*where, factory=both, **options)
         assert isinstance(made, Watched)
         made.waits = options.get("timeout", 1) > 0
         return made
