@@ -68,3 +68,20 @@ def test_a_sample_that_is_no_map_is_told():
     (found,) = read_template(front, "prompty").diagnostics
     assert (found.code, found.line) == ("ignored-member", 3)
     assert "${file:NAME.json}" in found.suggestion
+
+
+@pytest.mark.parametrize(
+    ("front", "name"),
+    [
+        ("model: 5", "'model'"),
+        ("model: [gpt]", "'model'"),
+        ("model: {id: m, options: [0.2]}", "'options'"),
+        ("model: {id: m, parameters: fast}", "'parameters'"),
+        ("tools: 5", "'tools'"),
+        ("tools: [search]", "a tool"),
+    ],
+)
+def test_members_of_another_kind_are_told(front, name):
+    (found,) = read_template(f"---\nname: t\n{front}\n---\nuser:\n{{{{q}}}}", "prompty").diagnostics
+    assert (found.code, found.line) == ("ignored-member", 3)
+    assert found.message.startswith(f"{name} must be ") and "write" in found.suggestion
