@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal
 
 from jinja2 import ChainableUndefined
@@ -95,7 +94,7 @@ def read(
     hoisted = (
         front_matter.resolve_body_references(front.body, front.line, references) if legacy else {}
     )
-    references.diagnostics += _find_ignored_members(data, places, legacy=legacy)
+    references.diagnostics += lint.find_ignored_members(data, places, legacy=legacy)
     return PromptyDocument(
         text,
         source,
@@ -112,41 +111,6 @@ def read(
         model=data.get("model"),
         connection=connection,
     )
-
-
-_A_TOOL = "write its name, kind and parameters: {name: NAME, kind: function, parameters: [...]}"
-# Members that have no effect if they are of another kind: what they are, and how they are written
-_KINDS: tuple[tuple[tuple[str, ...], type | UnionType, str, str], ...] = (
-    (("model",), Mapping | str, "a name or a map", "write model: {id: NAME}"),
-    (("model", "options"), Mapping, "a map of options", "write options: {temperature: 0}"),
-    (("model", "parameters"), Mapping, "a map of options", "write parameters: {temperature: 0}"),
-    (("sample",), Mapping, "a map of values", "write its values, or sample: ${file:NAME.json}"),
-    (("tools",), Mapping | list, "a list or a map of tools", _A_TOOL),
-)
-
-
-def _find_ignored_members(
-    data: Mapping[str, Any], places: front_matter.Places, *, legacy: bool
-) -> Iterator[Diagnostic]:
-    if "inputSchema" in data and not legacy:
-        message = "'inputSchema' has no effect in the dialect v2"
-        instead = "write inputs:, or choose the dialect legacy"
-        yield places.warn("ignored-member", message, instead, "inputSchema")
-    for keys, kinds, what, instead in _KINDS:
-        if not isinstance(_find_member(data, keys), kinds | NoneType):
-            message = f"{keys[-1]!r} must be {what}, and has no effect as it is"
-            yield places.warn("ignored-member", message, instead, *keys)
-    tools = data.get("tools")
-    for at, tool in enumerate(tools) if isinstance(tools, list) else ():
-        if not isinstance(tool, Mapping):
-            message = "a tool must be a map, and has no effect as it is"
-            yield places.warn("ignored-member", message, _A_TOOL, "tools", at)
-
-
-def _find_member(data: Any, keys: Sequence[str]) -> Any:
-    for key in keys:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data
 
 
 def _take_connection(data: dict[str, Any], references: front_matter.References) -> dict[str, Any]:

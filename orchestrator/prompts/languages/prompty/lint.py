@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import NoneType, UnionType
 from typing import Any, Literal
 
 from orchestrator.diagnostics import Diagnostic
@@ -15,7 +16,7 @@ from orchestrator.prompts.languages.message_dicts import (
     describe_instruction,
     find_instruction,
 )
-from orchestrator.prompts.languages.prompty.front_matter import FRONT_RULES
+from orchestrator.prompts.languages.prompty.front_matter import FRONT_RULES, Places
 from orchestrator.prompts.languages.prompty.markers import THREAD_LINE, Marks
 from orchestrator.prompts.languages.values import value_text
 from orchestrator.prompts.markers import Piece
@@ -184,6 +185,42 @@ def _find_near(nodes: Iterable[Node], known: Collection[str]) -> Iterator[tuple[
         if isinstance(node, ScalarNode) and node.value not in known and node.value[:2] != "x-":
             if close := find_close(node.value[:80], known, 0.75):
                 yield node, close
+
+
+_A_TOOL = "write its name, kind and parameters: {name: NAME, kind: function, parameters: [...]}"
+# Members that have no effect if they are of another kind: what they are, and how they are written
+_MEMBER_KINDS: tuple[tuple[tuple[str, ...], type | UnionType, str, str], ...] = (
+    (("model",), Mapping | str, "a name or a map", "write model: {id: NAME}"),
+    (("model", "options"), Mapping, "a map of options", "write options: {temperature: 0}"),
+    (("model", "parameters"), Mapping, "a map of options", "write parameters: {temperature: 0}"),
+    (("sample",), Mapping, "a map of values", "write its values, or sample: ${file:NAME.json}"),
+    (("tools",), Mapping | list, "a list or a map of tools", _A_TOOL),
+)
+
+
+def find_ignored_members(
+    data: Mapping[str, Any], places: Places, *, legacy: bool
+) -> Iterator[Diagnostic]:
+    """Members of a front matter that have no effect as they are written."""
+    if "inputSchema" in data and not legacy:
+        message = "'inputSchema' has no effect in the dialect v2"
+        instead = "write inputs:, or choose the dialect legacy"
+        yield places.warn("ignored-member", message, instead, "inputSchema")
+    for keys, kinds, what, instead in _MEMBER_KINDS:
+        if not isinstance(_find_member(data, keys), kinds | NoneType):
+            message = f"{keys[-1]!r} must be {what}, and has no effect as it is"
+            yield places.warn("ignored-member", message, instead, *keys)
+    tools = data.get("tools")
+    for at, tool in enumerate(tools) if isinstance(tools, list) else ():
+        if not isinstance(tool, Mapping):
+            message = "a tool must be a map, and has no effect as it is"
+            yield places.warn("ignored-member", message, _A_TOOL, "tools", at)
+
+
+def _find_member(data: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
 
 
 def find_flat_messages(
