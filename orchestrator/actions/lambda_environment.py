@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
+from orchestrator.errors import DefinitionError
 from orchestrator.support.forks import ForkSafeLock
 
 _current: ContextVar[dict[str, str | None] | None] = ContextVar("handler_environment", default=None)
@@ -158,3 +159,14 @@ def _find_profile_region() -> str:
     except (BotoCoreError, OSError, ValueError):  # a broken configuration is boto3's to report
         region = None
     return str(region) if region else "us-east-1"
+
+
+def check_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Environment variables, when all are texts; else raises `DefinitionError`."""
+    for name, value in environment.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name:
+            raise DefinitionError(
+                f"the environment variable {name!r} must have a name without '=' and a text as "
+                f"value, not {type(value).__name__}; quote it"
+            )
+    return environment

@@ -24,12 +24,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from orchestrator.actions.handlers import (
-    HANDLER,
-    LambdaFunction,
-    LambdaHandler,
-    handler_file,
-)
+from orchestrator.actions.handler_files import HANDLER, handler_file
+from orchestrator.actions.handlers import LambdaFunction, LambdaHandler
 from orchestrator.actions.lambda_environment import LambdaContext
 from orchestrator.errors import (
     DefinitionError,

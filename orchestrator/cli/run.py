@@ -258,7 +258,8 @@ def load_tools(
         ValidationError: One is not `NAME=FILE:FUNCTION`.
         DefinitionError: There is no such function, or its file cannot be run.
     """
-    from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
+    from orchestrator.actions.handler_files import check_function, handler_file
+    from orchestrator.actions.handler_modules import HandlerModule
     from orchestrator.support.load_errors import build_load_failure
 
     found: dict[str, Callable[..., Any]] = {}

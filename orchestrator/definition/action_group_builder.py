@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from orchestrator.actions.base import Executor
 from orchestrator.actions.group import CODE_INTERPRETER, USER_INPUT, ActionGroup, ReturnControl
-from orchestrator.actions.handlers import HandlerModule, LambdaHandler
+from orchestrator.actions.handler_modules import HandlerModule
+from orchestrator.actions.handlers import LambdaHandler
 from orchestrator.actions.python import Action, PythonExecutor
 from orchestrator.definition.action_group import (
     ActionGroupDefinition,

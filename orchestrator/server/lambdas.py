@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from orchestrator.actions.handlers import check_handler, handler_file
+from orchestrator.actions.handler_files import check_handler, handler_file
 from orchestrator.errors import ValidationError
 
 LambdaCode = Callable[..., Any] | str

@@ -12,7 +12,8 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, cast
 
-from orchestrator.actions.handlers import HANDLER, HandlerModule, check_handler, handler_file
+from orchestrator.actions.handler_files import HANDLER, check_handler, handler_file
+from orchestrator.actions.handler_modules import HandlerModule
 from orchestrator.errors import (
     DependencyFailed,
     ModelOutputError,

@@ -19,7 +19,7 @@ from runtime_servers import ALIAS_ID, running, told
 from server_requests import send
 
 import orchestrator
-from orchestrator.actions.handlers import _print
+from orchestrator.actions.handler_modules import _print
 from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.path_redaction import PathRedactor
 from orchestrator.server.serving import _ForwardingHandler

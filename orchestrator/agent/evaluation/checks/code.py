@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator.actions.handlers import HandlerModule, check_function, handler_file
+from orchestrator.actions.handler_files import check_function, handler_file
+from orchestrator.actions.handler_modules import HandlerModule
 from orchestrator.agent.evaluation.checks.base import Judging, Verdict, shorten
 from orchestrator.agent.evaluation.checks.values import read_texts
 from orchestrator.errors import DefinitionError
