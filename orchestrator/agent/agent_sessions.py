@@ -149,7 +149,9 @@ class AgentSessions:
 
             close_session(self.plan, self.sessions, session_id)
         else:
-            self.sessions.end(label)
+            from orchestrator.sessions.between_turns import end_session
+
+            end_session(self.sessions, label)
 
     def undo_turn(self, session_id: str) -> None:
         """Undoes the last turn of a session: its next turn begins as that one did.
@@ -163,9 +165,11 @@ class AgentSessions:
             ValidationError: The id is not valid, or the session has no turn since it began.
             DependencyFailed: The session's journal cannot be read or written.
         """
+        from orchestrator.sessions.between_turns import undo_last_turn
+
         check_id("session_id", session_id)
         label = session_label(self.plan.owner, session_id)
-        self.sessions.undo_turn(label, self.plan.idle_ttl)
+        undo_last_turn(self.sessions, label, self.plan.idle_ttl)
 
     def turns(self, session_id: str) -> list[PastTurn]:
         """The turns of a session, oldest first, with those from before it last began anew.

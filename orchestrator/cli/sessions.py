@@ -110,9 +110,11 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     [bold]Examples[/bold]
       $ orchestrator sessions end s-1 my-agent
     """
+    from orchestrator.sessions.between_turns import end_session
+
     sessions = open_chosen_sessions(folder, state, session)
     info = find_session(sessions, session)
-    sessions.end(info.label)
+    end_session(sessions, info.label)
     terminal.report({"ended": info.label}, f"ended {info.label.rsplit('/', 1)[-1]}")
 
 

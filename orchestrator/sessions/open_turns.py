@@ -10,6 +10,7 @@ from orchestrator.errors import DependencyFailed
 from orchestrator.sessions.journal import ENDINGS, Record, SessionInfo
 from orchestrator.sessions.records import RecordError, upgrade_record
 from orchestrator.sessions.session import TurnLog
+from orchestrator.sessions.store_use import NEVER
 from orchestrator.support.logs import get_logger
 from orchestrator.support.lru_cache import LruCache
 
@@ -23,13 +24,29 @@ _NOBODY: Record = {}
 
 
 class OpenTurns:
-    """Finds the open turns of sessions that no invocation of this process has."""
+    """Finds open turns, of one session or of all that no invocation of this process has."""
 
     def __init__(self, sessions: Sessions, remembered: int) -> None:
         """It remembers of so many sessions who runs their turns."""
         self._sessions = sessions
         # Of sessions as they were when it was last asked
         self._holders: LruCache[Record] = LruCache(remembered)
+
+    def find(self, label: str) -> TurnLog | None:
+        """The turn of a session that has not ended, if there is one.
+
+        Of a session that this process has read, only what was added since is read. Meanwhile this
+        process has the session.
+
+        Raises:
+            SessionConflict: An invocation of this process has the session.
+            DependencyFailed: The store, or the session's journal in it, cannot be read.
+        """
+        session = self._sessions.acquire(label, NEVER)
+        try:
+            return session.open
+        finally:
+            self._sessions.release(session)
 
     def find_left(self, prefix: str, quiet: int = 0) -> Iterator[str]:
         """Labels that begin with a text, of sessions whose turn a process has left.

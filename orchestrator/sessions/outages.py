@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Event
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from orchestrator.errors import DependencyFailed
+from orchestrator.errors import DependencyFailed, SessionBusy
+from orchestrator.sessions.journal import Record
+from orchestrator.sessions.journal_reading import is_same
 from orchestrator.support.logs import get_logger
+
+if TYPE_CHECKING:
+    from orchestrator.sessions.rows import Encoded
+    from orchestrator.sessions.session import Session
+    from orchestrator.sessions.sessions import Sessions
 
 T = TypeVar("T")
 
@@ -45,6 +53,47 @@ def outlast(work: Callable[[], T], clock: Callable[[], float] = time.monotonic) 
             return done
         _stopped.wait(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def write_when_back(
+    sessions: Sessions,
+    session: Session,
+    records: Sequence[Record],
+    encoded: Sequence[Encoded] = (),
+) -> int:
+    """`Sessions.write`, which waits for a store that is away.
+
+    Returns:
+        For how many nanoseconds it has waited.
+
+    Raises:
+        SessionBusy: Another process wrote to the session; nothing was written.
+        DependencyFailed: The store failed for another reason, or does not come back.
+    """
+    began = time.monotonic_ns()
+    try:
+        sessions.write(session, records, encoded)
+    except DependencyFailed as error:
+        if not error.is_outage:
+            raise
+    else:
+        return 0
+    outlast(partial(_write_or_find, sessions, session, records, encoded))
+    return time.monotonic_ns() - began
+
+
+def _write_or_find(
+    sessions: Sessions, session: Session, records: Sequence[Record], encoded: Sequence[Encoded]
+) -> None:
+    try:
+        sessions.write(session, records, encoded)
+    except SessionBusy:
+        # An append that an outage has cut off may have been made all the same.
+        found = sessions.store.load(session.key, session.count)
+        if len(found) != len(records) or not all(map(is_same, found, records)):
+            raise
+        session.unsynced = 0
+        sessions.take_records(session, records, sessions.clock(), None)
 
 
 def stop_waiting() -> None:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import DependencyFailed, SessionBusy, SessionConflict, ValidationError
+from orchestrator.errors import SessionBusy, SessionConflict, ValidationError
 from orchestrator.sessions.in_memory_store import InMemoryStore
 from orchestrator.sessions.journal import (
     VERSION,
     Record,
     SessionStore,
-    build_cancelled_record,
     build_closed_record,
-    build_undone_record,
     drop_undone_turns,
     leaves_turn_open,
 )
-from orchestrator.sessions.journal_reading import is_same, take_news, upgrade_records
+from orchestrator.sessions.journal_reading import take_news, upgrade_records
 from orchestrator.sessions.plan_snapshots import PlanSnapshots
 from orchestrator.sessions.session import Session, TurnLog
 from orchestrator.sessions.session_cache import SessionCache
 from orchestrator.sessions.sizes import are_small, measure
-from orchestrator.sessions.store_use import NEVER
 from orchestrator.sessions.unsynced_records import append_synced, sync_open_turn
 from orchestrator.support.process_locks import ProcessLocks
 
@@ -225,7 +222,7 @@ class Sessions:
 
     def take_append(self, session: Session, records: Sequence[Record], append: Append) -> None:
         """Takes records into their session whose append is written."""
-        self._take_written(session, records, append.updated, append.size)
+        self.take_records(session, records, append.updated, append.size)
 
     def _start_turn(
         self, label: str, ttl: int, build_turn: Callable[[Session], Record]
@@ -275,13 +272,14 @@ class Sessions:
         if done is not None and not isinstance(done, int):
             found: Sequence[Record] = done
             return found
-        self._take_written(session, [turn], at, done if self._tells_length else None)
+        self.take_records(session, [turn], at, done if self._tells_length else None)
         session.unsynced = int(self._syncs)
         return None
 
-    def _take_written(
+    def take_records(
         self, session: Session, records: Sequence[Record], at: int, length: int | None
     ) -> None:
+        """Takes records into their session that were written `at` a time, `length` bytes long."""
         session.apply(records)
         session.written_at = at
         session.size += measure(records, length)
@@ -365,91 +363,6 @@ class Sessions:
         records = list(upgrade_records(self.store.load(self.key(label)), label, 0))
         return iter(drop_undone_turns(records))
 
-    def end(self, label: str) -> None:
-        """Ends a session: its next turn begins with no attributes and no conversation.
-
-        Raises:
-            SessionConflict: A turn of it is running.
-            DependencyFailed: The store, or the session's journal in it, cannot be read.
-        """
-        session = self.acquire(label, NEVER)
-        try:
-            self.refuse_running(session)
-            if session.count:
-                self.write(session, [build_closed_record("ended", self.clock())])
-        finally:
-            self.release(session)
-
-    def find_open_turn(self, label: str) -> TurnLog | None:
-        """The turn of a session that has not ended, if there is one.
-
-        Of a session that this process has read, only what was added since is read. Meanwhile this
-        process has the session.
-
-        Raises:
-            SessionConflict: An invocation of this process has the session.
-            DependencyFailed: The store, or the session's journal in it, cannot be read.
-        """
-        session = self.acquire(label, NEVER)
-        try:
-            return session.open
-        finally:
-            self.release(session)
-
-    def cancel_left_turn(self, label: str, workflow: str) -> None:
-        """Ends the open turn of a cancelled workflow, if no process runs it.
-
-        Raises:
-            DependencyFailed: The store, or the session's journal in it, cannot be read or written.
-        """
-        try:
-            session = self.acquire(label, NEVER)
-        except SessionBusy:
-            return  # whoever runs it finds the workflow cancelled
-        try:
-            log = session.open
-            is_left = log is not None and log.workflow == workflow and not log.suspend_record
-            if log is not None and is_left and not self.is_running(log):
-                self.write(session, [build_cancelled_record(self.clock())])
-        except SessionBusy:
-            return
-        finally:
-            self.abandon(session)
-
-    def undo_turn(self, label: str, ttl: int) -> None:
-        """Undoes the last turn of a session, whether or not it has ended.
-
-        Its records stay in the journal, and no reader sees them any more. `ttl` is as for
-        `acquire`.
-
-        Raises:
-            SessionConflict: A turn of it is running.
-            ValidationError: It has no turn since it began.
-            DependencyFailed: The store, or the session's journal in it, cannot be read.
-        """
-        session = self.acquire(label, ttl)
-        try:
-            self.refuse_running(session)
-            turn = self._find_last_turn(label)
-            if turn is None:
-                raise ValidationError(
-                    f"session {label.rsplit('/', 1)[-1]!r} has no turn that can be undone: nothing "
-                    "was asked in it since it began"
-                )
-            self.write(session, [build_undone_record(turn, self.clock())])
-            self.forget(session)  # what it has of the turn cannot be taken out
-        finally:
-            self.release(session)
-
-    def _find_last_turn(self, label: str) -> str | None:
-        last = None
-        for record in self.records(label):
-            if record["kind"] == "turn":
-                last = record
-            elif record["kind"] == "closed":
-                last = None
-        return None if last is None else str(last["id"])
-
     def refuse_running(self, session: Session) -> None:
         """Raises a `SessionConflict` if another process runs a turn of the session."""
         if session.open is not None and self.is_running(session.open):
@@ -498,44 +411,9 @@ class Sessions:
                 raise SessionBusy(error.message) from None
             raise
         if self.durable:
-            self._take_written(session, records, at, length)
+            self.take_records(session, records, at, length)
         else:
             session.apply(records)
-
-    def write_when_back(
-        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded] = ()
-    ) -> int:
-        """`write`, which waits for a store that is away; for how many nanoseconds it has waited.
-
-        Raises:
-            SessionBusy: Another process wrote to the session; nothing was written.
-            DependencyFailed: The store failed for another reason, or does not come back.
-        """
-        began = time.monotonic_ns()
-        try:
-            self.write(session, records, encoded)
-        except DependencyFailed as error:
-            if not error.is_outage:
-                raise
-        else:
-            return 0
-        from orchestrator.sessions.outages import outlast
-
-        outlast(partial(self._write_or_find, session, records, encoded))
-        return time.monotonic_ns() - began
-
-    def _write_or_find(
-        self, session: Session, records: Sequence[Record], encoded: Sequence[Encoded]
-    ) -> None:
-        try:
-            self.write(session, records, encoded)
-        except SessionBusy:
-            # An append that an outage has cut off may have been made all the same.
-            found = self.store.load(session.key, session.count)
-            if len(found) != len(records) or not all(map(is_same, found, records)):
-                raise
-            session.unsynced = 0
-            self._take_written(session, records, self.clock(), None)
 
     def _append(
         self, session: Session, count: int, records: Sequence[Record], at: int, **options: Any

@@ -17,6 +17,7 @@ from orchestrator import Agent, Sessions, ValidationError
 from orchestrator.message import text_of
 from orchestrator.models import Model, ModelReply, ModelRequest
 from orchestrator.sessions import EncryptedStore, dynamodb_items, postgres_store
+from orchestrator.sessions.between_turns import end_session
 from orchestrator.sessions.open_store import open_store
 from orchestrator.support.encryption import Cipher
 from orchestrator.support.encryption.key_sources import GivenKey
@@ -190,7 +191,7 @@ def test_a_session_that_another_process_began_anew_is_read(two: Any) -> None:
 def test_a_session_that_another_process_ended_begins_anew(two: Any) -> None:
     one, other = two
     one.ask("1")
-    other.sessions.end(f"{other.agent.plan.owner}/s-1")
+    end_session(other.sessions, f"{other.agent.plan.owner}/s-1")
     assert one.ask("2") == "2"
 
 

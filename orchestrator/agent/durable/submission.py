@@ -20,6 +20,7 @@ from orchestrator.errors import (
 )
 from orchestrator.models.base import Usage
 from orchestrator.sessions import session_label
+from orchestrator.sessions.between_turns import cancel_left_turn
 from orchestrator.support.threads import as_awaitable, in_thread
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Handle:
             turn = open_input(found.input["args"][-1], self.id)
             session_id = find_session(turn, self.id)
             label = session_label(self._agent.plan.owner, session_id)
-            self._agent.sessions.cancel_left_turn(label, self.id)
+            cancel_left_turn(self._agent.sessions, label, self.id)
 
     async def acancel(self) -> None:
         """`cancel`, for an event loop."""

@@ -34,6 +34,7 @@ from orchestrator.errors import (
     ValidationError,
 )
 from orchestrator.sessions import TurnLog, session_label
+from orchestrator.sessions.between_turns import cancel_left_turn
 from orchestrator.sessions.outages import outlast
 from orchestrator.support.tracing import continue_trace
 
@@ -301,7 +302,7 @@ def _finish_left_turn(agent: Agent, turn: _Turn) -> None:
         return
     workflow, id = left.workflow, left.start["id"]
     if workflow and read_status(workflow) == "CANCELLED":
-        agent.sessions.cancel_left_turn(_label(agent, turn), workflow)
+        cancel_left_turn(agent.sessions, _label(agent, turn), workflow)
         return
     try:
         # By its id: one that has ended meanwhile is not asked again, nor is any other.
@@ -326,7 +327,7 @@ def _find_left_turn(agent: Agent, turn: _Turn) -> TurnLog | None:
     Raises:
         SessionBusy: This process runs a turn of the session.
     """
-    log = agent.sessions.find_open_turn(_label(agent, turn))
+    log = agent.sessions.open_turns.find(_label(agent, turn))
     own = turn.options["request_id"]
     if log is None or log.suspend_record or own == log.start["id"] or turn.workflow == log.workflow:
         return None

@@ -430,7 +430,9 @@ class Run:
         if not self._outlasts:
             self.sessions.write(self.session, records, self._encoded)
             return
-        if away := self.sessions.write_when_back(self.session, records, self._encoded):
+        from orchestrator.sessions.outages import write_when_back
+
+        if away := write_when_back(self.sessions, self.session, records, self._encoded):
             self.give_time(away)
 
     def give_time(self, nanoseconds: int) -> None:

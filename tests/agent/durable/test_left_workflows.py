@@ -125,7 +125,7 @@ def test_the_failure_of_a_left_turn_is_not_that_of_the_next_one(runs, sessions, 
 def test_a_left_turn_that_ends_meanwhile_is_not_in_the_way(runs, shop, work, monkeypatch):
     agent = shop(answer("First."), answer("Tea."))
     leave(agent, "Hi", "s-1")
-    find = agent.sessions.find_open_turn
+    find = agent.sessions.open_turns.find
 
     def find_too_early(label):
         found = find(label)
@@ -133,7 +133,7 @@ def test_a_left_turn_that_ends_meanwhile_is_not_in_the_way(runs, shop, work, mon
             agent.invoke("", "s-1")  # somebody else goes on with it
         return found
 
-    monkeypatch.setattr(agent.sessions, "find_open_turn", find_too_early)
+    monkeypatch.setattr(agent.sessions.open_turns, "find", find_too_early)
     submission = agent.submit("Tea?", "s-1", runs=runs)
     with work(agent):
         assert submission.result(LONG).text == "Tea."

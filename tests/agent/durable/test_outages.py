@@ -146,7 +146,8 @@ class Clock:
 @pytest.mark.parametrize("away_at", range(1, 7))
 def test_a_teams_time_stands_still_in_an_outage(away_at, runs, sessions, work, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(sessions_module, "time", clock)
+    for module in (sessions_module, outages):
+        monkeypatch.setattr(module, "time", clock)
 
     class Slow(AwayStore):
         def _fail_at_times(self, write):
