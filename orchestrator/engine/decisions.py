@@ -22,17 +22,22 @@ def source_ids(
 
     The service uses random tokens of four letters; these are made from the references. So a turn
     that is run again, or whose model's replies were recorded, has the same prompts; and what was
-    cited in an earlier turn is not taken for something else in this one.
+    cited in an earlier turn is not taken for something else in this one. Scores have no part in
+    it: their last digits are others on another machine.
     """
     found: dict[str, dict[str, Any]] = {}
+    taken = {id: _without_score(it) for id, it in known.items()}
     for reference in references:
-        text = json.dumps(reference, default=str, skipkeys=True)
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        plain = _without_score(reference)
+        digest = hashlib.sha256(json.dumps(plain, default=str, skipkeys=True).encode()).hexdigest()
         ids = [digest[:size] for size in range(4, 65)]
-        taken = {**known, **found}
-        id = next((one for one in ids if taken.get(one, reference) == reference), digest)
-        found[id] = dict(reference)
+        id = next((one for one in ids if taken.get(one, plain) == plain), digest)
+        found[id], taken[id] = dict(reference), plain
     return found
+
+
+def _without_score(reference: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in reference.items() if name != "score"}
 
 
 def cite(
