@@ -260,15 +260,25 @@ def _check_all(argument: str, value: object, wanted: type, way: str) -> None:
             f"{argument}= is a list of {wanted.__name__}s, not {_describe_value(value)}"
         )
     for one in value:
-        if not isinstance(one, wanted):
+        if not _is_a(one, wanted):
             raise DefinitionError(
                 f"{argument}= holds {wanted.__name__}s, and {_describe_value(one)} is none; {way}"
             )
 
 
 def _check_one(argument: str, value: object, wanted: type | tuple[type, ...], way: str) -> None:
-    if not isinstance(value, wanted) or isinstance(value, type):
+    if not _is_a(value, wanted) or isinstance(value, type):
         raise DefinitionError(f"{argument}= is {way}, and not {_describe_value(value)}")
+
+
+def _is_a(value: object, wanted: type | tuple[type, ...]) -> bool:
+    if isinstance(value, wanted) or isinstance(wanted, tuple):
+        return isinstance(value, wanted)
+    # From Python 3.12 on, `isinstance` of a protocol does not see what `__getattr__` hands on.
+    members = {*vars(wanted), *getattr(wanted, "__annotations__", ())}
+    return getattr(wanted, "_is_protocol", False) and all(
+        hasattr(value, name) for name in members if not name.startswith("_")
+    )
 
 
 def _check_count(argument: str, value: object, least: int, most: int | None = None) -> None:

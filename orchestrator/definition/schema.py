@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from inspect import cleandoc
 from typing import Any
 
 from orchestrator.definition.agent import AgentDefinition
@@ -60,8 +61,8 @@ def _require_a_value(member: dict[str, Any], default: Any) -> None:
 
 # Editors show these texts: they have one source, the docstrings.
 def _parse_docstring(model: type[Part]) -> tuple[str, dict[str, str]]:
-    text, _, section = (model.__doc__ or "").partition("\n    Attributes:\n")
+    text, _, section = cleandoc(model.__doc__ or "").partition("\nAttributes:\n")
     members: dict[str, str] = {}
-    for found in re.finditer(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", section, re.MULTILINE):
+    for found in re.finditer(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE):
         members[found[1]] = " ".join(found[2].split())
     return " ".join(text.partition("\n\n")[0].split()), members

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,7 @@ def test_credentials_do_not_leave_over_plain_http() -> None:
          "The response is compressed, although that was not asked for, and is not shown.", ()),
         (Sent(b'{"no": 1}', 404), 'HTTP 404 Not Found\n{"no": 1}', ("the HTTP status is 404",)),
         (Sent(b"", 403, NONE), "HTTP 403 Forbidden", ("the HTTP status is 403",)),
-        (Sent(b"which?", 422), "HTTP 422 Unprocessable Entity\nwhich?",
+        (Sent(b"which?", 422), f"HTTP 422 {HTTPStatus(422).phrase}\nwhich?",
          ("the HTTP status is 422",)),
     ],
 )  # fmt: skip
