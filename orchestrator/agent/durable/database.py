@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,7 @@ def check_url(url: str) -> str:
 
     Raises:
         ValidationError: It is none; the message shows no password, wherever it stands in it.
+        DependencyFailed: It is one of SQLite, and DBOS cannot use the one that is here.
     """
     if not isinstance(url, str) or not url.startswith(("sqlite:///", "postgresql://")):
         raise ValidationError(
@@ -37,7 +40,20 @@ def check_url(url: str) -> str:
             "postgresql://USER@HOST/NAME"
         )
     parse_store(url)
+    if url.startswith("sqlite:"):
+        _check_sqlite()
     return url
+
+
+# DBOS asks SQLite for milliseconds (`unixepoch('subsec')`) where Python is 3.12 or later. An older
+# SQLite answers with NULL, and no turn can be stored.
+def _check_sqlite() -> None:
+    if sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42):
+        raise DependencyFailed(
+            f"durable runs in a SQLite file need SQLite 3.42 or later with this Python, and it has "
+            f"{sqlite3.sqlite_version}; use PostgreSQL, or another build of Python",
+            resource="sqlite3",
+        )
 
 
 def show_url(url: str) -> str:

@@ -10,7 +10,7 @@ from durable_support import CLAUDE, answer, call, make_agent
 
 from orchestrator import Collaborator
 from orchestrator.actions import action
-from orchestrator.agent.durable import Worker
+from orchestrator.agent.durable import DurableRuns, Worker, database
 from orchestrator.errors import (
     DependencyFailed,
     ModelOutputError,
@@ -353,3 +353,13 @@ def test_a_turn_without_a_partition_runs_too(runs, sessions, work):
     with work(agent):
         handle = runs.client.enqueue(row, turn)
         assert handle.get_result()["text"] == "Yes."
+
+
+def test_a_sqlite_that_dbos_cannot_use_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "sys", SimpleNamespace(version_info=(3, 13, 0)))
+    old = SimpleNamespace(sqlite_version_info=(3, 40, 1), sqlite_version="3.40.1")
+    monkeypatch.setattr(database, "sqlite3", old)
+    file = tmp_path / "runs.sqlite"
+    with pytest.raises(DependencyFailed, match=r"SQLite 3\.42 or later .* has 3\.40\.1; use Post"):
+        DurableRuns(f"sqlite:///{file}")
+    assert not file.exists()
