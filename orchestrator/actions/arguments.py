@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from orchestrator.actions.base import Operation, Parameter
 from orchestrator.actions.coercion import PLAIN, Coerce, CoercionError, begin_check, compile_schema
+from orchestrator.support.safe_json import read_json
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.work_budget import TooMuchWork
 
@@ -100,7 +100,7 @@ def _to_dict(arguments: Any) -> dict[str, Any] | None:
         return {}
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments) if arguments.strip() else {}
+            arguments = read_json(arguments) if arguments.strip() else {}
         except (ValueError, RecursionError):
             return None
     if not isinstance(arguments, Mapping):

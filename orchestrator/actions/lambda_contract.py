@@ -13,6 +13,7 @@ from typing import Any
 from orchestrator.actions.base import ActionResult, Call, CallContext, Operation
 from orchestrator.actions.results import as_text
 from orchestrator.message import clean
+from orchestrator.support.safe_json import read_json
 
 LARGEST_PAYLOAD = 6 * 1024 * 1024
 """Bytes of an event, and of a response (AWS: "Lambda quotas", synchronous payload)."""
@@ -123,7 +124,7 @@ def _read(returned: object, operation: Operation) -> ActionResult:
 def _envelope(returned: object, notes: list[str]) -> Mapping[str, Any] | None:
     if isinstance(returned, str) and returned.lstrip()[:1] == "{":
         try:
-            read = json.loads(returned)
+            read = read_json(returned)
         except (ValueError, RecursionError):
             read = None
         if isinstance(read, dict) and any(key in read for key in _ENVELOPE):
@@ -258,7 +259,7 @@ def _configurations(
     try:
         text = json.dumps(written)
         # A round trip through JSON: what a handler returns may be any Python object.
-        listed = json.loads(text) if len(text) <= _LONGEST_CONFIGURATIONS else None
+        listed = read_json(text) if len(text) <= _LONGEST_CONFIGURATIONS else None
     except (TypeError, ValueError, RecursionError):
         listed = None
     found = {}

@@ -14,6 +14,7 @@ from orchestrator.cli.keyboard import Keyboard
 from orchestrator.cli.live import ActivityStatus
 from orchestrator.cli.terminal import Terminal, WordWrap, assemble, clean, shorten, style_text
 from orchestrator.support.private_files import open_private
+from orchestrator.support.safe_json import read_json
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -260,7 +261,7 @@ def _find_free_file(file: Path, state: Mapping[str, Any]) -> Path:
 
 def _has_state_of(file: Path, state: Mapping[str, Any]) -> bool:
     try:
-        found = json.loads(file.read_bytes())
+        found = read_json(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.get("session") == state.get("session")

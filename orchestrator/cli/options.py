@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import typer
 
 from orchestrator.cli.verb import option, setting
 from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.support import safe_json
 
 if TYPE_CHECKING:
     from orchestrator.engine.run.options import Options
@@ -210,7 +210,7 @@ def read_json(file: str, option: str) -> Any:
     if not text.strip():
         raise ValidationError(f"{option}: {what} is empty, and no JSON")
     try:
-        return json.loads(text)
+        return safe_json.read_json(text)
     except (ValueError, RecursionError) as error:
         raise ValidationError(f"{option}: {what} is not JSON: {error}") from error
 

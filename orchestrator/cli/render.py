@@ -33,6 +33,7 @@ from orchestrator.cli.terminal import (
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
 from orchestrator.message import AUTHOR, Span
+from orchestrator.support.safe_json import read_json
 from orchestrator.support.spelling import find_close
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _show_sent_prompt(
 def _show_prompt_text(terminal: Terminal, view: _View, text: str) -> None:
     # In traces it is a JSON text of `system` and `messages`, or of a text model its plain text.
     try:
-        body = json.loads(text)
+        body = read_json(text)
         messages = body["messages"]
     except (ValueError, KeyError, TypeError):
         terminal.block(clean(text), 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from orchestrator.cli.terminal import (
 )
 from orchestrator.cli.verb import verb
 from orchestrator.errors import ValidationError
+from orchestrator.support.safe_json import read_json
 
 
 @verb
@@ -56,11 +56,11 @@ def trace(
 
 def _read(text: str, file: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return read_json(text)
+    except (ValueError, RecursionError) as error:
         try:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        except ValueError:
+            return [read_json(line) for line in text.splitlines() if line.strip()]
+        except (ValueError, RecursionError):
             raise ValidationError(f"{file!r} is neither JSON nor JSON lines: {error}") from error
 
 

@@ -24,6 +24,7 @@ from orchestrator.engine.toolbox import message_name, search_name
 from orchestrator.errors import DefinitionError, DependencyFailed
 from orchestrator.flows.steps import Call, CallCatalog
 from orchestrator.flows.work import ScriptWork
+from orchestrator.support.safe_json import read_json
 from orchestrator.support.spelling import did_you_mean
 from orchestrator.support.user_code import (
     describe_exception,
@@ -102,7 +103,7 @@ class CallResolver:
         if self.known.name_of(name) in self._members:
             return text
         try:
-            return json.loads(text, parse_constant=str)
+            return read_json(text, parse_constant=str)
         except (ValueError, RecursionError):
             return text
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from orchestrator.flows.steps import Code, Place
-from orchestrator.support.safe_json import json_or
+from orchestrator.support.safe_json import json_or, read_json
 
 _FAILED_LINE = re.compile(r'^  File "code", line (\d{1,6})', re.MULTILINE)
 
@@ -103,7 +103,7 @@ def parse_code_result(text: str) -> tuple[bool, object]:
     for line in reversed(output.split("\n")):  # the mark would end a line of `splitlines`
         if line.startswith(_MARK):
             try:
-                return True, json.loads(line.removeprefix(_MARK), parse_constant=str)
+                return True, read_json(line.removeprefix(_MARK), parse_constant=str)
             except (ValueError, RecursionError):  # the program wrote the mark itself
                 break
     return False, None

@@ -21,6 +21,7 @@ from orchestrator.errors import DependencyFailed, FlowError
 from orchestrator.sessions.journal import Record
 from orchestrator.sessions.records import RecordError, fits, upgrade_record
 from orchestrator.support.private_files import make_private_folder, open_private, tighten_file
+from orchestrator.support.safe_json import read_json
 
 SECRET_VARIABLE = "ORCHESTRATOR_SECRET"
 """The variable with the key of signatures, for processes that share no home folder."""
@@ -59,7 +60,7 @@ def read_recorded_json(text: str, shape: type) -> Any:
     """
 
     def read(text: str) -> Any:
-        value = json.loads(text)
+        value = read_json(text)
         if not fits(value, shape):
             raise ValueError("it has other members")
         return value

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from orchestrator.errors import DependencyFailed, ValidationError
 from orchestrator.message import Message, make_json_encoder
-from orchestrator.support.safe_json import json_or
+from orchestrator.support.safe_json import json_or, read_json
 
 
 def _base64(value: Any) -> str:
@@ -61,7 +60,7 @@ def check_tool_name(name: str, protocol: str) -> None:
 def decode(text: bytes | bytearray) -> Any:
     """The JSON value in `text`; a `ValueError` when it is none, or is nested too deeply."""
     try:
-        return json.loads(text)
+        return read_json(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
@@ -11,6 +10,7 @@ from typing import Any
 from orchestrator.errors import ModelOutputError, ResourceNotFound, ValidationError
 from orchestrator.message import Block, normalise_blocks, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest, Usage
+from orchestrator.support.safe_json import read_json
 
 # A text, Converse content blocks, a whole reply, or an exception to raise.
 Scripted = str | Sequence[Block] | ModelReply | Exception
@@ -90,7 +90,7 @@ class ScriptedModel(Model):
 
 def _read(line: str, path: str | Path, number: int) -> Scripted:
     try:
-        item = json.loads(line)
+        item = read_json(line)
     except (ValueError, RecursionError):
         item = None
     if isinstance(item, str):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from orchestrator.message import clean
 from orchestrator.parsers import codes
 from orchestrator.parsers.base import MEMBERS, Parsed, build_response
+from orchestrator.support.safe_json import read_json
 
 _T = TypeVar("_T")
 
@@ -50,7 +51,7 @@ def _to_plain(returned: Any) -> Any:
         except (TypeError, ValueError, RecursionError):
             raise WrongShape("the object cannot become JSON") from None
     try:
-        return clean(json.loads(returned))
+        return clean(read_json(returned))
     except (ValueError, RecursionError):
         raise WrongShape("the text is no JSON object") from None
 

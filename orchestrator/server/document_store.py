@@ -20,6 +20,7 @@ from orchestrator.server.document_rows import open_rows
 from orchestrator.server.document_rows.base import Answer, List
 from orchestrator.server.operations import Fault, Request, conflict_error
 from orchestrator.support.encryption import Cipher, is_sealed, refuse_sealed
+from orchestrator.support.safe_json import read_json
 from orchestrator.support.sqlite import checksum
 from orchestrator.support.store_urls import StoreUrl
 
@@ -407,7 +408,7 @@ def is_token(text: str) -> bool:
 
 def _read_token(token: str) -> tuple[str, list[Any]] | None:
     try:
-        parts = json.loads(base64.urlsafe_b64decode(token.encode() + b"=="))
+        parts = read_json(base64.urlsafe_b64decode(token.encode() + b"=="))
     except (binascii.Error, ValueError, RecursionError):
         return None
     match parts:

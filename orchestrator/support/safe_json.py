@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
 MOST_VALUES = 200_000
 """How many values and names `load_json` lets a text have."""
+
+MOST_LEVELS = 900
+"""How deep a text's values may be nested: about as deep as Python's own functions can follow.
+
+Since Python 3.12 `json` itself reads up to ten thousand levels.
+"""
 
 LARGE = 256 * 1024
 """A body of more bytes takes long enough to read to keep an event loop waiting."""
@@ -47,6 +53,7 @@ def _read_float(text: str) -> float:
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
+_decode_at = json.JSONDecoder().raw_decode
 # Where a number is made by a function of Python's, other threads can go on.
 _decode_in_steps = json.JSONDecoder(
     parse_constant=_refuse, parse_int=_read_int, parse_float=_read_float
@@ -56,9 +63,55 @@ _decode_in_steps = json.JSONDecoder(
 def json_or(text: str, otherwise: Any) -> Any:
     """The JSON value in `text`; `otherwise` when there is none (`NaN` and `Infinity` are none)."""
     try:
-        return _decode(text)
+        return _refuse_deep(_decode(text), text)
     except (ValueError, RecursionError):
         return otherwise
+
+
+def read_json(
+    text: str | bytes | bytearray,
+    *,
+    object_hook: Callable[[dict[str, Any]], Any] | None = None,
+    parse_constant: Callable[[str], Any] | None = None,
+) -> Any:
+    """What `json.loads` makes of a text, if its values are not nested too deep.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: Its values are nested deeper than `MOST_LEVELS`.
+    """
+    value = json.loads(text, object_hook=object_hook, parse_constant=parse_constant)
+    return _refuse_deep(value, text)
+
+
+def read_json_at(text: str, at: int = 0) -> tuple[Any, int]:
+    """The JSON value that begins at a place, and where it ends; raises as `read_json` does."""
+    value, end = _decode_at(text, at)
+    return _refuse_deep(value, text), end
+
+
+def _refuse_deep(value: Any, text: str | bytes | bytearray) -> Any:
+    """The value that was read from a text, if it is not nested too deep."""
+    # Each level has an opening and a closing sign.
+    if len(text) > 2 * MOST_LEVELS and _count_opening(text) > MOST_LEVELS:
+        level = [value]
+        for _ in range(MOST_LEVELS + 1):
+            level = [it for one in level for it in _list_inner(one)]
+            if not level:
+                return value
+        raise RecursionError(f"JSON is nested deeper than {MOST_LEVELS} levels")
+    return value
+
+
+def _count_opening(text: str | bytes | bytearray) -> int:
+    if isinstance(text, str):
+        return text.count("[") + text.count("{")
+    return text.count(b"[") + text.count(b"{")
+
+
+def _list_inner(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [it for it in inner if isinstance(it, dict | list)]
 
 
 def load_json(body: bytes) -> Any:
@@ -75,9 +128,9 @@ def load_json(body: bytes) -> Any:
         RecursionError: Its values are nested too deep.
     """
     if len(body) <= LARGE:
-        return _decode(body.decode())
+        return _refuse_deep(_decode(body.decode()), body)
     rest, long = _cut_long_texts(body)
-    value = _decode_in_steps(rest.decode())
+    value = _refuse_deep(_decode_in_steps(rest.decode()), rest)
     return _fill_in(value, long) if long else value
 
 
@@ -129,7 +182,7 @@ def _fill_in(value: Any, long: dict[str, str]) -> Any:
     """The value with the long texts in the place of their marks."""
     whole: list[Any] = [value]
     left: list[Any] = [whole]
-    while left:  # not by recursion: the decoder goes deeper than Python's own functions
+    while left:
         inner = left.pop()
         for place, item in list(enumerate(inner) if isinstance(inner, list) else inner.items()):
             if isinstance(item, str):

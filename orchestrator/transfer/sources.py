@@ -14,6 +14,7 @@ from orchestrator.definition import Source
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.support.documents import Place, decode
+from orchestrator.support.safe_json import read_json
 from orchestrator.transfer.agentcore_toolkit import (
     is_get_agent,
     is_toolkit,
@@ -299,7 +300,7 @@ def _parse(text: str, file: str) -> tuple[Any, Place | None]:
         parsed = parse_template(text, file)
         return parsed.data, parsed.root
     try:
-        data = json.loads(text)
+        data = read_json(text)
     except RecursionError:
         raise DefinitionError("it is nested too deeply", file=file) from None
     except json.JSONDecodeError as error:

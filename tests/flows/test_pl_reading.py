@@ -168,7 +168,7 @@ MISTAKES = [
     ("@code(```json\n{x}\n```) -> r", 2, "no JSON", "JSON 解析错误"),
     ("@code(```json\nNaN\n```) -> r", 2, "NaN is no number", "JSON 解析错误"),
     ("@code(```json\n" + "9" * 5000 + "\n```) -> r", 2, "no JSON", "JSON 解析错误"),
-    ("@code(```json\n" + "[" * 5000 + "\n```) -> r", 2, "nested too deeply|no JSON", "JSON"),
+    ("@code(```json\n" + "[" * 5000 + "]" * 5000 + "\n```) -> r", 2, "nested too deeply", "JSON"),
     ("@exit(1, 2)", 1, "takes msg", "只接受"),
     ("@exit(text=1)", 1, "takes msg", "只接受"),
     ("@condition_judge($a) -> r", 1, "a list of classes", "两个参数"),

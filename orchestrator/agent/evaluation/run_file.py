@@ -24,6 +24,7 @@ from typing import IO, Any
 from orchestrator.agent.evaluation.results import CaseResult, parse_result
 from orchestrator.errors import ResourceNotFound, ValidationError
 from orchestrator.support.private_files import open_private
+from orchestrator.support.safe_json import read_json
 
 FORMAT = 1
 MOST_BYTES = 1_000_000_000
@@ -85,7 +86,7 @@ def read_run(path: Path) -> Run:
     results: dict[tuple[str, str, int], CaseResult] = {}
     for number, line in _read_lines(path):
         try:
-            data = json.loads(line)
+            data = read_json(line)
             if not isinstance(data, dict):
                 raise ValueError("it is no JSON object")
             if head is None:

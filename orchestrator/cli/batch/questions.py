@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ResourceNotFound, ValidationError
+from orchestrator.support.safe_json import read_json
 
 if TYPE_CHECKING:
     from orchestrator.engine.run.options import Options
@@ -96,7 +97,7 @@ def _read_lines(file: Path) -> Iterator[tuple[int, Question | str]]:
 def _parse_line(line: bytes, number: int) -> Question | str:
     try:
         # Editors on Windows begin a file with a byte order mark, which JSON does not allow.
-        value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        value = read_json(line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError:
         return "it is not UTF-8 text"
     except json.JSONDecodeError as error:

@@ -15,6 +15,7 @@ from orchestrator.flows.pl.values import as_text
 from orchestrator.flows.state import build_record_error
 from orchestrator.flows.steps import Ask, AskUser, Event, Place, Step
 from orchestrator.flows.tree import ScriptError
+from orchestrator.support.safe_json import read_json_at
 
 if TYPE_CHECKING:
     from orchestrator.flows.pl.interpreter import Interpreter
@@ -355,7 +356,7 @@ def _add_part(played: _ParsedReply, speaker: str, text: str) -> None:
 def _parse_object(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
     """The JSON object that begins at a place, and where it ends."""
     try:
-        found, end = json.JSONDecoder().raw_decode(text, at)
+        found, end = read_json_at(text, at)
     except (ValueError, RecursionError):
         return None, len(text)
     return (found, end) if isinstance(found, dict) else (None, end)

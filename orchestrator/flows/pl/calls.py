@@ -28,6 +28,7 @@ from orchestrator.flows.pl.python import PythonMistake, check_python
 from orchestrator.flows.pl.values import USE, BareVariable, steps_of
 from orchestrator.flows.steps import Place
 from orchestrator.flows.tree import Argument, Node, ScriptError, names_in
+from orchestrator.support.safe_json import read_json
 
 AGENT_TYPES = ("auto-decision", "bambo", "explore", "prompt-based")
 
@@ -247,7 +248,7 @@ class _CallReader:
     def _json(self, text: str, begins: int) -> object:
         marked = _BARE.sub(_mark_bare, text)
         try:
-            return json.loads(marked, object_hook=_read_mark, parse_constant=_no_number)
+            return read_json(marked, object_hook=_read_mark, parse_constant=_no_number)
         except json.JSONDecodeError as error:
             at = begins + min(_place_without_marks(text, error.pos), len(text))
             self._fail(f"no JSON: {error.msg}", f"JSON 解析错误: {error.msg}", at)

@@ -13,7 +13,7 @@ from orchestrator.flows.ppe.data import map_of
 from orchestrator.flows.ppe.json_schemas import describe_mismatch
 from orchestrator.flows.tree import ScriptError
 from orchestrator.support.documents import parse
-from orchestrator.support.safe_json import json_or
+from orchestrator.support.safe_json import json_or, read_json
 
 _FENCE = re.compile(r"```[ \t]*(?:\w+[ \t]*)?\n(.*?)```", re.S)
 _FEW = 5
@@ -153,7 +153,7 @@ def read_output(reply: str, format: str, schema: Mapping[str, Any] | None) -> An
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except (ValueError, RecursionError) as error:
         raise ScriptError(f"no JSON: {error}", f"不是有效的 JSON: {error}") from None
 

@@ -7,13 +7,13 @@ headers; payload; checksum).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import JSONDecoder
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 from zlib import crc32
 
 from orchestrator.models._encoding import decode
+from orchestrator.support.safe_json import read_json_at
 
 _PRELUDE = Struct(">III")
 _CHECKSUM = Struct(">I")
@@ -114,15 +114,12 @@ def _object(payload: bytes | bytearray) -> Any:
         # `json.loads` takes three times as long for a token: it finds out the encoding, and looks
         # for white space.
         text = payload.decode()
-        value, end = _raw_decode(text)
+        value, end = read_json_at(text)
         if end == len(text):
             return value
     except (ValueError, RecursionError):
         pass
     return _decode_slowly(payload)
-
-
-_raw_decode = JSONDecoder().raw_decode
 
 
 def _decode_slowly(payload: bytes | bytearray) -> Any:

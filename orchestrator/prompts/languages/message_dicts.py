@@ -20,6 +20,7 @@ from orchestrator.prompts.languages.base import (
     ToolUse,
     origin_of,
 )
+from orchestrator.support.safe_json import read_json
 
 # What chat APIs, Converse and Prompty call a medium.
 MEDIA_KINDS = {
@@ -163,7 +164,7 @@ def parse_tool_use(call: Any, where: str = "a message") -> ToolUse:
     given = function.get("arguments", function.get("input", {}))
     if isinstance(given, str):
         try:
-            given = json.loads(given)
+            given = read_json(given)
         except (ValueError, RecursionError):
             pass
     return ToolUse(_get_text(call, where, "id"), _get_text(function, where, "name"), given)

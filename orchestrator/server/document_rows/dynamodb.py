@@ -35,6 +35,7 @@ from orchestrator.support.dynamodb import (
     from_wire,
     to_wire,
 )
+from orchestrator.support.safe_json import read_json
 from orchestrator.support.store_urls import DynamoUrl
 from orchestrator.support.stored_names import escape_name, unescape_name
 
@@ -405,8 +406,8 @@ class DynamoRows:
 
     def _read_list(self, text: str) -> List:
         try:
-            tenant, kind, parent = json.loads(text)
-        except ValueError:
+            tenant, kind, parent = read_json(text)
+        except (ValueError, RecursionError):
             raise self.damage("the name of a list cannot be read") from None
         return List(tenant, kind, parent)
 

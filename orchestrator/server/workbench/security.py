@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.server.access.guards import Guard, RawRequest, Refusal
 from orchestrator.server.settings import Settings
+from orchestrator.support.safe_json import read_json
 
 ROOT = "/workbench"
 ENTER = f"{ROOT}/enter"
@@ -94,7 +95,7 @@ class Gate:
     async def _enter(self, request: RawRequest, receive: Receive, send: Send) -> None:
         body = await _read_body(receive, _TOKEN)
         try:
-            token = json.loads(body)["token"]
+            token = read_json(body)["token"]
         except (ValueError, LookupError, TypeError, RecursionError):
             token = ""
         if not isinstance(token, str) or not _is_same(token, self.token):

@@ -12,6 +12,7 @@ from orchestrator.agent.evaluation.checks.base import Judging, Verdict, shorten
 from orchestrator.agent.evaluation.checks.values import read_count, read_texts, show
 from orchestrator.agent.evaluation.grounding import find_inventions, find_questions
 from orchestrator.support.regexes import Regex
+from orchestrator.support.safe_json import read_json
 
 _REFUSAL = re.compile(
     r"\bonly (?:able to )?(?:help|assist|answer|handle|support|talk|provide|look|tell|deal)\b"
@@ -136,7 +137,7 @@ def judge_json(schema: Mapping[str, Any], judging: Judging) -> Iterator[Verdict]
     answer = judging.outcome.answer
     fenced = _FENCE.match(answer)
     try:
-        value = json.loads(fenced[1] if fenced else answer)
+        value = read_json(fenced[1] if fenced else answer)
     except (ValueError, RecursionError):
         yield Verdict(False, "JSON", shorten(answer))
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
 from orchestrator.prompts.template_files import find_beside, read_text
 from orchestrator.support.documents import Keys, Place, Rules, parse
+from orchestrator.support.safe_json import read_json
 
 _FENCE = re.compile(r"(?:---|\+\+\+)[ \t]*")
 _REFERENCE = re.compile(r"\$\{(\w+):(.*)\}", re.DOTALL)
@@ -212,7 +212,7 @@ class References:
         if path.suffix.lower() != ".json":
             return text
         try:
-            data = json.loads(text)
+            data = read_json(text)
         except (ValueError, RecursionError) as error:
             raise TemplateError(f"not JSON: {error}", file=path) from None
         return self.resolve(data, *keys)

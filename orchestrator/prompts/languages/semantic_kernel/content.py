@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from orchestrator.prompts.languages.semantic_kernel.tags import Element, Tags
 from orchestrator.prompts.languages.values import strip_pieces
 from orchestrator.prompts.markers import Piece
 from orchestrator.prompts.source import Source, warn
+from orchestrator.support.safe_json import read_json
 
 # The roles of messages (Semantic Kernel: `AuthorRole`).
 ROLES = ("system", "user", "assistant", "tool", "developer")
@@ -304,7 +304,7 @@ class Filler:
         either = re.compile(f"{_JSON_TEXT}|{self._tags.token.pattern}", re.DOTALL)
         bare = either.sub(lambda it: it[0] if it[1] is None else f'"{_BARE}{it[0]}"', written)
         try:
-            return self._fill_leaves(json.loads(bare or "{}"))
+            return self._fill_leaves(read_json(bare or "{}"))
         except (ValueError, RecursionError):
             return text
 
@@ -366,6 +366,6 @@ def _get_media_kind(tag: str, media_type: str) -> MediaKind:
 
 def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except (ValueError, RecursionError):
         return text
