@@ -198,11 +198,11 @@ class DependencyFailed(OrchestratorError):
     """
 
     bedrock_name = "DependencyFailedException"
-    is_outage = False
 
-    def __init__(self, message: str, *, resource: str = "") -> None:
+    def __init__(self, message: str, *, resource: str = "", is_outage: bool = False) -> None:
         super().__init__(message)
         self.resource = resource
+        self.is_outage = is_outage
 
 
 class AccessDenied(DependencyFailed):

@@ -345,9 +345,9 @@ def _raise_outage(failed: BatchFailed) -> None:
     # If no connection could be had for a batch, none of its items waits for one again.
     cause = failed.__cause__
     if isinstance(cause, DependencyFailed) and not isinstance(cause, ConnectionLost):
-        error = DependencyFailed(cause.message, resource=cause.resource)
-        error.is_outage = cause.is_outage
-        raise error from None
+        raise DependencyFailed(
+            cause.message, resource=cause.resource, is_outage=cause.is_outage
+        ) from None
 
 
 class _Leases:

@@ -58,6 +58,7 @@ class DynamoTable:
             "the region",
             quoted=frozenset({"ValidationException", "AccessDeniedException"}),
             callers=False,
+            is_store=True,
             region=url.region,
             profile=url.profile,
         )
@@ -200,7 +201,8 @@ class DynamoTable:
             rest = reply.get(left) or {}
             if not rest:
                 return
-        raise self.failure("takes fewer requests than it is given; raise its capacity")
+        text = "takes fewer requests than it is given; raise its capacity"
+        raise self.failure(text, is_outage=True)
 
     def expiry(self) -> Item:
         """The member that has an item deleted in time; none if the URL has no `ttl_days`."""
@@ -232,9 +234,10 @@ class DynamoTable:
         found = client.describe_time_to_live(TableName=self.name)["TimeToLiveDescription"]
         return found.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
 
-    def failure(self, text: str) -> DependencyFailed:
+    def failure(self, text: str, *, is_outage: bool = False) -> DependencyFailed:
         """The error that says `text` of this store."""
-        return DependencyFailed(f"{self.what} {text}", resource=self.url.display_name)
+        message = f"{self.what} {text}"
+        return DependencyFailed(message, resource=self.url.display_name, is_outage=is_outage)
 
     def damage(self, text: str, way_out: str) -> DependencyFailed:
         """The error that says that the table does not hold what was written to it."""

@@ -48,8 +48,6 @@ _RESTARTING = frozenset({"57P01", "57P02", "57P03"})
 class ConnectionLost(DependencyFailed):
     """The connection broke: nobody knows whether the statement took effect."""
 
-    is_outage = True
-
 
 class PostgresDatabase:
     """A database, as one kind of store uses it. Safe for many threads.
@@ -151,6 +149,7 @@ class PostgresDatabase:
                     raise ConnectionLost(
                         f"the connection to {self._what} broke; {_HINT}",
                         resource=self.url.display_name,
+                        is_outage=True,
                     ) from None
                 raise
             finally:
@@ -169,13 +168,12 @@ class PostgresDatabase:
     def translate(self, error: Exception) -> DependencyFailed:
         """An error of the driver as one of this program."""
         text = " ".join(redact(error, self.url.secrets).split())
-        translated = self.failure(f"failed: {text}; {_HINT}")
-        translated.is_outage = _is_outage(error)
-        return translated
+        return self.failure(f"failed: {text}; {_HINT}", is_outage=_is_outage(error))
 
-    def failure(self, text: str) -> DependencyFailed:
+    def failure(self, text: str, *, is_outage: bool = False) -> DependencyFailed:
         """The error that says `text` of this store."""
-        return DependencyFailed(f"{self._what} {text}", resource=self.url.display_name)
+        message = f"{self._what} {text}"
+        return DependencyFailed(message, resource=self.url.display_name, is_outage=is_outage)
 
     def damage(self, text: str, way_out: str) -> DependencyFailed:
         """The error that says that the tables do not hold what was written to them."""

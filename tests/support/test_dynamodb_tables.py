@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from botocore.stub import Stubber
 
 from orchestrator.errors import DependencyFailed
 from orchestrator.support.dynamodb import ConditionFailed, DynamoTable
@@ -73,3 +74,35 @@ def test_items_are_read_in_batches_of_any_size(table: DynamoTable) -> None:
 def test_a_table_that_is_not_there_says_how_to_make_it(dynamodb_url: str) -> None:
     with pytest.raises(DependencyFailed, match="orchestrator sessions create-table"):
         open_table(dynamodb_url.replace("//test-", "//missing-")).get("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "is_outage"),
+    [
+        ("ProvisionedThroughputExceededException", 400, True),
+        ("RequestLimitExceeded", 400, True),
+        ("InternalServerError", 500, True),
+        ("ServiceUnavailable", 503, True),
+        ("AccessDeniedException", 400, False),
+        ("ResourceNotFoundException", 400, False),
+        ("ValidationException", 400, False),
+        ("ItemCollectionSizeLimitExceededException", 400, False),
+    ],
+)
+def test_what_may_be_over_soon_is_an_outage(
+    table: DynamoTable, code: str, status: int, is_outage: bool
+) -> None:
+    with Stubber(table.client) as stubber:
+        stubber.add_client_error("get_item", code, "wrong", status)
+        with pytest.raises(DependencyFailed) as failed:
+            table.get("a", "b")
+    assert failed.value.is_outage is is_outage
+
+
+def test_a_table_that_cannot_be_reached_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    url = "dynamodb://sessions?region=us-east-1&endpoint_url=http://127.0.0.1:9"
+    with pytest.raises(DependencyFailed, match="could not be reached") as failed:
+        open_table(url).get("a", "b")
+    assert failed.value.is_outage

@@ -47,6 +47,8 @@ class Target:
     # Whether the caller has chosen what is asked, so that a thing that is not there, or a request
     # that is refused, is his mistake and no failed dependency
     callers: bool = True
+    # Whether it is a store: what fails it now, and may be over soon, is an outage of it
+    is_store: bool = False
     # What the client was asked for; the environment's when `None`
     region: str | None = None
     profile: str | None = None
@@ -66,7 +68,8 @@ _SIGN_IN = frozenset(
 _TIMES = {"RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"}
 _THROTTLED = frozenset(
     """
-    ServiceQuotaExceededException SlowDown Throttling ThrottlingException TooManyRequestsException
+    ProvisionedThroughputExceededException RequestLimitExceeded ServiceQuotaExceededException
+    SlowDown Throttling ThrottlingException TooManyRequestsException
     """.split()
 )
 _REFUSED = {"AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
@@ -173,7 +176,8 @@ def _of_network(kind: str, target: Target) -> DependencyFailed:
             f"{target.what} could not be reached, or the answer broke off ({kind}); check the "
             f"network, {_describe_region(target)} and the endpoint"
         )
-    return DependencyFailed(text, resource=target.resource)
+    is_outage = target.is_store and kind != "SSLError"
+    return DependencyFailed(text, resource=target.resource, is_outage=is_outage)
 
 
 def find_region(configured: str | None) -> str | None:
@@ -329,7 +333,10 @@ def _of_service(error: Any, target: Target) -> OrchestratorError:
     place = f" ({place})" if place else ""
     shows_text = text and (target.quoted is None or code in target.quoted)
     kind = _kind(code, _status(error), text)
-    return _build_error(kind, place, f": {text}" if shows_text else "", target)
+    found = _build_error(kind, place, f": {text}" if shows_text else "", target)
+    if isinstance(found, DependencyFailed) and target.is_store:
+        found.is_outage = kind == "throttled" or (kind == "failed" and _status(error) >= 500)
+    return found
 
 
 _Kind = Literal[

@@ -22,9 +22,7 @@ LONG = 60  # seconds that no test waits for, unless it fails
 
 
 def build_outage():
-    error = DependencyFailed("the session store 'test' failed: no connection")
-    error.is_outage = True
-    return error
+    return DependencyFailed("the session store 'test' failed: no connection", is_outage=True)
 
 
 class AwayStore(SQLiteStore):
