@@ -8,6 +8,8 @@ are not on this machine. `conftest.py` gives these hooks to pytest.
 from __future__ import annotations
 
 import os
+import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -27,6 +29,13 @@ _NO_MODELS = str(Path(__file__).with_name("no-weights-here"))
 def sampled(cases: Iterable[Any], every: int = 4) -> list[Any]:
     """The parameters of a test that takes long: one of every few is tried, all with the others."""
     return [case if n % every == 0 else _exhaustive(case) for n, case in enumerate(cases)]
+
+
+def need_dbos() -> None:
+    """Leaves a test out where DBOS is not installed, or cannot use the SQLite that is here."""
+    pytest.importorskip("dbos")
+    if sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42):
+        pytest.skip("DBOS needs SQLite 3.42 with this Python")
 
 
 def _exhaustive(case: Any) -> Any:

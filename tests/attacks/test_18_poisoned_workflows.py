@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 
 import pytest
+from left_out import need_dbos
 
 from orchestrator import Agent
 from orchestrator.testing import ScriptedModel
@@ -42,6 +43,7 @@ def agent(tmp_path):
 
 @pytest.fixture
 def runs(tmp_path):
+    need_dbos()
     with DurableRuns(f"sqlite:///{tmp_path}/runs.sqlite") as runs:
         yield runs
 

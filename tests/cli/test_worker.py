@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import CLAUDE
+from left_out import need_dbos
 
 pytest.importorskip("dbos")
 
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def worker(shop):
     """Starts a worker process for the shop, whose model has five answers."""
+    need_dbos()
     Path("replies.jsonl").write_text('"<answer>Yes.</answer>"\n' * 5)
     command = [sys.executable, "-m", "orchestrator", "worker", "shop"]
     command += ["--database=sqlite:///runs.sqlite", f"--model=scripted:replies.jsonl@{CLAUDE}"]

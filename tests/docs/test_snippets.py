@@ -18,13 +18,13 @@ import os
 import re
 import shlex
 import shutil
-import sqlite3
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from left_out import need_dbos
 from typer.testing import CliRunner
 
 import orchestrator.agent.agent
@@ -139,9 +139,6 @@ def run_pytest(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-OLD_SQLITE = sqlite3.sqlite_version_info < (3, 42)
-
-
 @pytest.fixture
 def examples(tmp_path, monkeypatch):
     ignored = shutil.ignore_patterns("__pycache__")
@@ -153,8 +150,8 @@ def examples(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_runs_as_it_stands(page, examples):
-    if page.name == "durable.md" and (3, 12) <= sys.version_info and OLD_SQLITE:
-        pytest.skip("DBOS needs SQLite 3.42 with this Python")
+    if page.name == "durable.md":
+        need_dbos()
     namespace: dict[str, object] = {"__name__": "__docs__"}
     for block in blocks_of(page):
         if block.file:

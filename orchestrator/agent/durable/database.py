@@ -32,7 +32,6 @@ def check_url(url: str) -> str:
 
     Raises:
         ValidationError: It is none; the message shows no password, wherever it stands in it.
-        DependencyFailed: It is one of SQLite, and DBOS cannot use the one that is here.
     """
     if not isinstance(url, str) or not url.startswith(("sqlite:///", "postgresql://")):
         raise ValidationError(
@@ -40,8 +39,6 @@ def check_url(url: str) -> str:
             "postgresql://USER@HOST/NAME"
         )
     parse_store(url)
-    if url.startswith("sqlite:"):
-        _check_sqlite()
     return url
 
 
@@ -61,11 +58,11 @@ def show_url(url: str) -> str:
     return parse_store(url).display_name
 
 
-def import_dbos() -> Any:
-    """The package, which then neither writes nor reads pickles.
+def import_dbos(url: str) -> Any:
+    """The package, for a database; it then neither writes nor reads pickles.
 
     Raises:
-        DependencyFailed: It is not installed.
+        DependencyFailed: It is not installed, or cannot use the SQLite that is here.
     """
     try:
         import dbos
@@ -74,6 +71,8 @@ def import_dbos() -> Any:
         raise DependencyFailed(
             describe_missing_extra("durable runs need", "dbos", library), resource=library
         ) from error
+    if url.startswith("sqlite:"):
+        _check_sqlite()
     _refuse_pickles()
     return dbos
 
@@ -118,7 +117,7 @@ def open_client(url: str) -> DBOSClient:
         ValidationError: The URL is none of a database.
     """
     check_url(url)
-    dbos = import_dbos()
+    dbos = import_dbos(url)
     from dbos._serialization import DBOSPortableJSON
 
     try:

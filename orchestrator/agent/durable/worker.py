@@ -73,7 +73,7 @@ class Worker:
         """
         check_url(url)
         _check_agents([*agents, *(flow.agent for flow in flows)])
-        dbos = import_dbos()
+        dbos = import_dbos(url)
         if dbos._dbos._dbos_global_instance is not None:
             raise ValidationError("this process has a worker, or another application of DBOS")
         register_workflows(dbos)

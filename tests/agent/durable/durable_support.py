@@ -2,12 +2,11 @@
 
 import os
 import shutil
-import sqlite3
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from left_out import need_dbos
 
 from orchestrator import Agent
 from orchestrator.actions import ActionGroup
@@ -34,9 +33,7 @@ def make_agent(sessions, replies, *actions, **options):
 @pytest.fixture(scope="session")
 def migrated_database():
     """A database with DBOS's tables: to make them takes longer than most tests."""
-    pytest.importorskip("dbos")
-    if sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42):
-        pytest.skip("DBOS needs SQLite 3.42 with this Python")
+    need_dbos()
     from orchestrator.agent.durable import DurableRuns
 
     # A hundred small transactions, each of which a real disk would wait for.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from forking import forked
+from left_out import need_dbos
 
 from orchestrator.engine.telemetry import names
 
@@ -82,7 +83,7 @@ def test_a_server_over_http_is_in_the_trace_of_the_turn(observe: Observe) -> Non
 
 
 def test_a_submitted_turn_is_in_the_trace_of_whoever_submitted_it(observe: Observe) -> None:
-    pytest.importorskip("dbos")
+    need_dbos()
     found = observe("submitted")
     spans = {span["name"]: span for span in found["spans"]}
     caller, turn = spans["caller"], spans["invoke_agent boss"]
