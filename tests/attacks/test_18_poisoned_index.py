@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,11 @@ def test_whatever_stands_in_it_is_data_or_a_typed_error(tmp_path: Path, statemen
     (tmp_path / "page.md").write_text("A dog is welcome.")
     index = tmp_path / ".index.sqlite"
     LocalKnowledgeBase(tmp_path, id="x", index=index, embedder=Lengths()).index()
-    with sqlite3.connect(index) as db:
+    with closing(sqlite3.connect(index, isolation_level=None)) as db:
         try:
             db.execute(statement)
         except sqlite3.IntegrityError:
             return  # the layout itself refuses it
-    db.close()
     for embedder in (Lengths(), None):
         base = LocalKnowledgeBase(tmp_path, id="x", index=index, embedder=embedder, refresh=False)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_the_script_goes_on_and_nothing_is_told_twice(writes: int, tmp_path: Pat
     done = forked(Path(__file__).with_name("scripted_ppe_crashes.py"), killed, writes)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
-    with sqlite3.connect(killed / "runs.sqlite") as journal:
+    with closing(sqlite3.connect(killed / "runs.sqlite")) as journal:
         (asked,) = journal.execute(ASKED).fetchone()
     again = scripted(*REPLIES[asked:])
     try:
