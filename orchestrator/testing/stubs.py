@@ -7,7 +7,6 @@ from collections import UserDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
-from functools import wraps
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, cast
@@ -82,32 +81,14 @@ class Lambdas(UserDict[str, Handler]):
         return next((self.data[it] for it in places if it in self.data), None)
 
     def get_stub(self, arn: str) -> Handler:
-        """The handler; when there is none yet, one that looks for it at each call."""
-        found = self.find_handler(arn)
-        if found is not None:
-            return self._wrap_handler(found)
+        """A handler that calls what stands for the function then: tests write and replace it."""
+        return _LateBoundHandler(self, arn)
 
-        def call_stub(event: Any, context: Any) -> Any:
-            handler = self.find_handler(arn)
-            if handler is None:
-                name = (_NAME.fullmatch(arn) or ("", arn))[1]
-                raise DependencyFailed(
-                    f"nothing stands for the Lambda function {arn!r} in this test; write "
-                    f"`bedrock_agents.lambdas[{name!r}] = handler`",
-                    resource=arn,
-                )
-            return handler(event, context)
-
-        return self._wrap_handler(call_stub)
-
-    def _wrap_handler(self, handler: Handler) -> Handler:
-        @wraps(handler)
-        def wrapper(event: Any, context: Any) -> Any:
-            with self._record_errors():
-                returned = handler(event, context)
-            return self._await_result(returned) if isawaitable(returned) else returned
-
-        return wrapper
+    def call(self, handler: Handler, event: Any, context: Any) -> Any:
+        """What a handler returns; what it raises is in `raised`."""
+        with self._record_errors():
+            returned = handler(event, context)
+        return self._await_result(returned) if isawaitable(returned) else returned
 
     async def _await_result(self, returned: Awaitable[Any]) -> Any:
         with self._record_errors():
@@ -120,6 +101,30 @@ class Lambdas(UserDict[str, Handler]):
         except Exception as error:
             self.raised.append(error)
             raise
+
+
+class _LateBoundHandler:
+    def __init__(self, lambdas: Lambdas, arn: str) -> None:
+        self._lambdas, self._arn = lambdas, arn
+
+    @property
+    def __wrapped__(self) -> Handler:
+        # Where the place of an error is looked for (`inspect.unwrap`).
+        found = self._lambdas.find_handler(self._arn)
+        if found is None:
+            raise AttributeError("__wrapped__")
+        return found
+
+    def __call__(self, event: Any, context: Any) -> Any:
+        handler = self._lambdas.find_handler(self._arn)
+        if handler is None:
+            name = (_NAME.fullmatch(self._arn) or ("", self._arn))[1]
+            raise DependencyFailed(
+                f"nothing stands for the Lambda function {self._arn!r} in this test; write "
+                f"`bedrock_agents.lambdas[{name!r}] = handler`",
+                resource=self._arn,
+            )
+        return self._lambdas.call(handler, event, context)
 
 
 class TestWorld(ServerState):

@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +341,20 @@ def test_a_knowledge_base_that_raises_or_returns_no_references() -> None:
         with pytest.raises(DependencyFailed, match="'KB12345678'") as caught:
             asked.invoke("When?", "s-1")
         assert caught.value.resource == "KB12345678"
+    goes_on(asked)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), date(2026, 1, 1), b"x", {1}], ids=repr)
+def test_references_that_are_no_json_are_refused_wherever_sessions_are(odd: Any) -> None:
+    search = NATIVE.calls(("GET::x_amz_knowledgebase_KB12345678::Search", {"searchQuery": "q"}))
+
+    class Odd(FakeKnowledgeBase):
+        def retrieve(self, query: str) -> Any:
+            return [{"content": {"text": "Thirty days."}, "metadata": {"since": odd}}]
+
+    asked = agent(NATIVE.model(last([search])), knowledge_bases=[Odd("KB12345678", [])])
+    with pytest.raises(DependencyFailed, match=r"'KB12345678' returned .* all of it JSON"):
+        asked.invoke("When?", "s-1")
     goes_on(asked)
 
 

@@ -171,6 +171,32 @@ def test_a_fake_that_is_given_late_is_found(bedrock_agents: BedrockAgents, tmp_p
     assert base.queries == ["pen"]
 
 
+class Broken(FakeKnowledgeBase):
+    """One whose search fails, or finds something that is no reference."""
+
+    found: Any = None
+
+    def retrieve(self, query: str, configuration: Any = None) -> Any:
+        if self.found is None:
+            raise OSError("no such index: /secret")
+        return self.found
+
+
+@pytest.mark.parametrize("found", [None, 3, ["text"], [{}], [{"content": {}, "score": {1}}]])
+def test_a_broken_knowledge_base_is_named_to_who_searches_it(
+    bedrock_agents: BedrockAgents, found: Any
+) -> None:
+    base = Broken("PRICELIST1", [])
+    base.found = found
+    bedrock_agents.knowledge_bases["PRICELIST1"] = base
+    with pytest.raises(ClientError, match=r"the knowledge base 'PRICELIST1' r") as caught:
+        bedrock_agents.runtime.retrieve(
+            knowledgeBaseId="PRICELIST1", retrievalQuery={"text": "pen"}
+        )
+    assert caught.value.response["Error"]["Code"] == "DependencyFailedException"
+    assert "secret" not in str(caught.value)
+
+
 def test_answers_are_generated_from_a_fake(bedrock_agents: BedrockAgents) -> None:
     base = FakeKnowledgeBase("HANDBOOK01", ["Pens are 3 euros."])
     bedrock_agents.knowledge_bases["HANDBOOK01"] = base
@@ -202,6 +228,22 @@ def test_what_nobody_has_written_is_named_and_nobody_asks_aws(
     bedrock_agents.lambdas["prices"] = tells("3")  # given late, and found
     bedrock_agents.script(CLAUDE, [CALL, ANSWER])
     assert agent.ask("How much is a pen?").text == "3 euros."
+
+
+def test_a_function_is_replaced_between_two_turns(bedrock_agents: BedrockAgents) -> None:
+    def broken(event: Any, context: Any) -> Any:
+        raise TimeoutError
+
+    agent = created(bedrock_agents)
+    bedrock_agents.script(CLAUDE, [CALL, ANSWER, CALL, CALL, ANSWER])
+    bedrock_agents.lambdas["prices"] = tells("3")
+    assert agent.ask("How much is a pen?").text == "3 euros."
+    bedrock_agents.lambdas["prices"] = broken
+    with pytest.raises(EventStreamError, match="raised TimeoutError at test_bedrock"):
+        agent.ask("And now?")
+    bedrock_agents.lambdas["prices"] = tells("4")
+    again = agent.ask("And now?").requests[-1].messages[-1]["content"]
+    assert again[0]["toolResult"]["content"] == [{"text": "4"}]
 
 
 def test_functions_may_be_files(bedrock_agents: BedrockAgents, tmp_path: Path) -> None:

@@ -138,7 +138,10 @@ class Run:
         if why == _TIME:
             why = f"it was stopped after {watched.seconds():.1f} seconds"
         stopped = why or _explain_signal(process.returncode, self.settings)
-        return Outcome(watched.text("stdout"), watched.text("stderr"), stopped, late, isolation)
+        errors = watched.text("stderr")
+        if process.returncode > 0 and not errors.strip():  # `os._exit` says nothing of it
+            stopped = stopped or f"it ended with the exit status {process.returncode}"
+        return Outcome(watched.text("stdout"), errors, stopped, late, isolation)
 
     def _start(self, base: Path, folder: Path, status: int) -> subprocess.Popen[bytes]:
         flags = ["-I", "-S", "-B", "-X", "utf8"]

@@ -21,6 +21,7 @@ from orchestrator.engine.run.model_calls import build_request, read_reply
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
 from orchestrator.engine.run.turn_records import build_branch_record, encode_file
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
+from orchestrator.knowledge.base import search, wrong_references
 from orchestrator.message import clean
 from orchestrator.models.base import Model, ModelReply
 from orchestrator.parsers.base import ANSWER
@@ -179,29 +180,12 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
     """
     began = run.now()
     base = run.plan.knowledge_bases[effect.knowledge_base_id]
-    own = () if effect.configuration is None else (effect.configuration,)
-    try:
-        references = base.retrieve(effect.query, *own)
-    except OrchestratorError:
-        raise
-    except BaseException as error:
-        if not is_own_failure(error):
-            raise
-        raise DependencyFailed(
-            f"the knowledge base {effect.knowledge_base_id!r} raised {type(error).__name__}; its "
-            "own message is kept out of this one, since it may hold what nobody else may read",
-            resource=effect.knowledge_base_id,
-        ) from error
+    references = search(base, effect.query, effect.configuration)
     ended = run.now()
     try:
         found = [_reference(reference) for reference in references]
-    except (AttributeError, KeyError, TypeError):
-        raise DependencyFailed(
-            f"the knowledge base {effect.knowledge_base_id!r} returned something else than "
-            "references: each must be {'content': {'text': '...'}}, with 'location' and 'metadata' "
-            "if it has them",
-            resource=effect.knowledge_base_id,
-        ) from None
+    except (KeyError, TypeError):
+        raise wrong_references(base.id) from None
     record: Record = {"kind": "retrieved", "id": effect.call_id, "references": found}
     return {**record, "began": began, "ended": ended}
 

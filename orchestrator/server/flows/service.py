@@ -27,6 +27,7 @@ from orchestrator.errors import (
 )
 from orchestrator.flows.node_graph import FLOW_LIMITS, FlowAgent, FlowIdentity
 from orchestrator.guardrails import Guardrail
+from orchestrator.knowledge.base import search
 from orchestrator.limits import Limits
 from orchestrator.models import Model
 from orchestrator.server.access.permissions import check_access, check_retrieval
@@ -174,7 +175,7 @@ class CallerServices:
     def retrieve(self, id: str, query: str, configuration: Data) -> list[Any]:
         """See `FlowServices`."""
         check_retrieval(self._caller, configuration)
-        found = self._resources.bases.base(self._caller, id).retrieve(query, configuration)
+        found = search(self._resources.bases.base(self._caller, id), query, configuration)
         results: list[Any] = get_converter("KnowledgeBaseRetrievalResults")(found)
         return results
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import ValidationError
 from orchestrator.guardrails import Guardrail
+from orchestrator.knowledge.base import search
 from orchestrator.server.access.permissions import check_retrieval
 from orchestrator.server.document_store import decode_offset, digest, encode_token, is_token
 from orchestrator.server.operations import Caller, Handler, Request
@@ -52,7 +53,7 @@ def _retrieve(
     token = params.get("nextToken", "")
     # Notebooks of AWS send "string", which Bedrock takes for none.
     start = decode_offset(token, name) if is_token(token) else 0
-    found: Sequence[Mapping[str, Any]] = base.retrieve(query, configuration)
+    found: Sequence[Mapping[str, Any]] = search(base, query, configuration)
     answer: dict[str, Any] = {}
     if guardrail is not None:
         found, answer["guardrailAction"] = apply_guardrail(guardrail, query, found)

@@ -88,6 +88,14 @@ def test_a_crash_is_reported(interpreter):
     assert "it crashed (SIGABRT)" in result.details["executionError"]
 
 
+def test_an_end_without_a_word_is_reported(interpreter):
+    result = run(interpreter, "import os\nprint('before', flush=True)\nos._exit(3)")
+    assert "before" in result.text
+    assert '"is_error": true' in result.text
+    assert "it ended with the exit status 3" in result.details["executionError"]
+    assert run(interpreter, "import os\nos._exit(0)").details["executionError"] == ""
+
+
 @pytest.mark.parametrize("code", [None, 3, "print(1)\0"])
 def test_code_must_be_a_program(interpreter, code):
     assert run(interpreter, code).state == "REPROMPT"
