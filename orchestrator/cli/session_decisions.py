@@ -66,9 +66,10 @@ def decide(
     commands = NextCommands(id, str(folder), state)
     undecided = next(iter(agent.find_undecided(id)), None)
     if undecided is None:
+        first = "the server" if tenant else f"`{commands.invoke}`"
         raise ValidationError(
             f"session {id!r} waits for no decision; where a process has stopped in its turn, "
-            f"`{commands.invoke}` goes on with that first"
+            f"{first} goes on with that first"
         )
     given = read_named_values("--happened", happened)
     if not (given or repeat or give_up):

@@ -15,6 +15,7 @@ from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.trace import TraceView
 from orchestrator.errors import (
     DependencyFailed,
+    EncryptionError,
     OrchestratorError,
     ResourceNotFound,
     SessionConflict,
@@ -85,10 +86,13 @@ def agent_name(folder: Path, info: SessionInfo) -> str | None:
 def session_state(sessions: Sessions, info: SessionInfo) -> str:
     """`running`, `waiting`, `undecided`, `interrupted`, `failed` when its last turn did, or `idle`.
 
-    Or `damaged`, when its journal cannot be read: the others are listed all the same.
+    Or `damaged`, when its journal cannot be read, and `encrypted`, when the keys that are given do
+    not open it: the others are listed all the same.
     """
     try:
         session, logs = turn_logs(sessions, info)
+    except EncryptionError:
+        return "encrypted"
     except DependencyFailed:
         return "damaged"
     if session.open is not None:
@@ -179,6 +183,13 @@ class NextCommands:
     session: str
     folder: str
     state: str | None  # what `--state` named
+    of_tenant: bool = False  # whether it is a session of one of a server's tenants
+
+    @classmethod
+    def of(cls, info: SessionInfo, folder: Path, state: str | None) -> NextCommands:
+        """Those for a stored session, with the folder if it is its agent's."""
+        place = str(folder) if agent_name(folder, info) is not None else "FOLDER"
+        return cls(info.session_id, place, state, of_tenant=info.label.count("/") == 3)
 
     @property
     def list_sessions(self) -> str:
@@ -195,13 +206,23 @@ class NextCommands:
     def decide(self) -> str:
         """Says what became of an action."""
         session = shlex.quote(self.session)
-        return f"orchestrator sessions decide {session} {shlex.quote(self.folder)}{self._state}"
+        tenant = " --tenant NAME" if self.of_tenant else ""
+        folder = shlex.quote(self.folder)
+        return f"orchestrator sessions decide {session} {folder}{self._state}{tenant}"
 
     @property
     def _state(self) -> str:
         # A URL may have a password, which no terminal shall show.
         shown = "URL" if self.state and "://" in self.state else self.state
         return f" --state {shlex.quote(shown)}" if shown else ""
+
+
+# The command line has no turns of a tenant: another session would begin.
+_STEPS_OF_TENANTS = {
+    "waiting": "Its caller goes on with it, through the server; another question gives it up.",
+    "interrupted": "The server goes on with it by itself, or when its caller sends the same "
+    "request again; another question gives it up.",
+}
 
 
 def show_turn(terminal: Terminal, shown: TurnView, commands: NextCommands) -> None:
@@ -245,6 +266,8 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
 
 
 def _suggest_next_steps(shown: TurnView, commands: NextCommands) -> list[str]:
+    if commands.of_tenant and shown.state in _STEPS_OF_TENANTS:
+        return [_STEPS_OF_TENANTS[shown.state]]
     again = commands.invoke
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]

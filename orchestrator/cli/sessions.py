@@ -100,7 +100,7 @@ def show(
         terminal.document({"label": info.label, "turns": documents})
         return
     for shown in turns:
-        show_turn(terminal, shown, NextCommands(session, str(folder), state))
+        show_turn(terminal, shown, NextCommands.of(info, folder, state))
 
 
 @verb

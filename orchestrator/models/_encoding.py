@@ -29,11 +29,14 @@ def encode_cached(message: Message, encoder: Callable[[Message], str]) -> str:
     return encoder(message)
 
 
-def build_interrupted_error(model_id: str, error: Exception | None = None) -> DependencyFailed:
-    """The stream ended before the reply did."""
+def build_interrupted_error(
+    model_id: str, error: Exception | None = None, address: str = ""
+) -> DependencyFailed:
+    """The stream ended before the reply did; `address` is its server's, where one was chosen."""
     what = f" ({type(error).__name__})" if error else ""
+    where = f" at {address}" if address else ""
     return DependencyFailed(
-        f"the stream of the model {model_id!r} broke off before the reply's end{what}",
+        f"the stream of the model {model_id!r}{where} broke off before the reply's end{what}",
         resource=model_id,
     )
 

@@ -64,11 +64,11 @@ def build_key_error(model_id: str) -> AccessDenied:
     )
 
 
-def build_protocol_error(model_id: str) -> DependencyFailed:
+def build_protocol_error(model_id: str, url: str) -> DependencyFailed:
     """The server's answer is no chat completion."""
     return DependencyFailed(
-        f"the server of the model {model_id!r} answered with something that is no chat "
-        "completion; check the base url (it usually ends in /v1)",
+        f"the server of the model {model_id!r} at {get_address(url)} answered with something that "
+        "is no chat completion; check the base url (it usually ends in /v1)",
         resource=model_id,
     )
 
@@ -89,6 +89,7 @@ class Tries:
     """The tries of one request: says how long to wait before the next, or raises.
 
     Attributes:
+        url: What is asked.
         bounds: The time and the bytes that the reply may take.
         secrets: What was sent that no error may repeat.
     """
@@ -107,7 +108,7 @@ class Tries:
         self.bounds = bounds
         self.secrets = secrets
         self._model_id = model_id
-        self._url = url
+        self.url = url
         self._attempts = attempts
         self._deadline = deadline
         self._begun = time.monotonic()
@@ -121,7 +122,7 @@ class Tries:
         wait = None if isinstance(error, _FINAL) else self._wait(None)
         if wait is not None:
             return wait
-        where = _address(self._url)
+        where = get_address(self.url)
         if isinstance(error, ReadTimedOut):
             text = f"did not answer in time: {where} sends nothing; is the server overloaded?"
         else:
@@ -135,7 +136,7 @@ class Tries:
         if wait is not None:
             return wait
         text = _text(_error(response), self.secrets)
-        raise _of_status(status, text, self._model_id, _address(self._url), self._key)
+        raise _of_status(status, text, self._model_id, get_address(self.url), self._key)
 
     def find_refused_parameter(self, response: ErrorResponse) -> str:
         """The parameter that the model says it does not take; empty when it says nothing alike."""
@@ -195,7 +196,8 @@ def _to_json(value: Any) -> str:
         return ""
 
 
-def _address(url: str) -> str:
+def get_address(url: str) -> str:
+    """A URL as messages show it: without a name, a password or a query."""
     return url.partition("?")[0].rpartition("@")[2]
 
 

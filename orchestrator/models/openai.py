@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from orchestrator.errors import OrchestratorError, ResourceNotFound, ValidationError
+from orchestrator.errors import (
+    DependencyFailed,
+    OrchestratorError,
+    ResourceNotFound,
+    ValidationError,
+)
 from orchestrator.models import _chat_completions as chat
 from orchestrator.models._bounds import ModelReplyBounds
 from orchestrator.models._encoding import build_interrupted_error, decode
@@ -20,6 +25,7 @@ from orchestrator.models._openai_errors import (
     Tries,
     build_key_error,
     build_protocol_error,
+    get_address,
     stream_error,
 )
 from orchestrator.models._server_models import ModelList
@@ -151,10 +157,10 @@ class OpenAIModel(Model):
             value = decode(body)
             reply = chat.read_reply(value, len(request.messages))
         except (ValueError, AttributeError, TypeError, KeyError):
-            raise build_protocol_error(self.model_id) from None
+            raise build_protocol_error(self.model_id, self._url) from None
         if reply is None:
             failure = stream_error(self.model_id, value, self._secrets())
-            raise failure or build_protocol_error(self.model_id)
+            raise failure or build_protocol_error(self.model_id, self._url)
         return reply
 
     def _body(self, request: ModelRequest, stream: bool, refused: frozenset[str]) -> bytes:
@@ -297,18 +303,21 @@ class _ReplyStream:
                 if text:
                     yield text
         except (ValueError, AttributeError, TypeError, KeyError):
-            raise build_protocol_error(self._model_id) from None
+            raise build_protocol_error(self._model_id, self._tries.url) from None
 
     def handle_interruption(self, error: Exception) -> None:
         # What breaks after the reply's end takes nothing from it.
         if not self._pieces.stop_reason:
             self._tries.bounds.check_time()
-            raise build_interrupted_error(self._model_id, error) from None
+            raise self._build_interrupted_error(error) from None
 
     def reply(self) -> ModelReply:
         if not self._pieces.stop_reason:
-            raise build_interrupted_error(self._model_id)
+            raise self._build_interrupted_error()
         return self._pieces.reply()
+
+    def _build_interrupted_error(self, error: Exception | None = None) -> DependencyFailed:
+        return build_interrupted_error(self._model_id, error, get_address(self._tries.url))
 
 
 def split_address(rest: str) -> tuple[str, str]:

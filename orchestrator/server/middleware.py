@@ -273,11 +273,19 @@ def _wrap_send(visit: RequestContext, send: Send) -> Send:
         if message["type"] == "http.response.start":
             visit.status = message["status"]
             headers = message["headers"] = list(message.get("headers", ()))
+            if visit.status >= 400:
+                visit.error = _find_error(headers)
             if not any(name.lower() == b"x-amzn-requestid" for name, _ in headers):
                 headers.append((b"x-amzn-requestid", visit.id.encode()))
         await send(message)
 
     return send_with_id
+
+
+def _find_error(headers: list[tuple[bytes, bytes]]) -> str:
+    # Its own word for what is wrong; none where another protocol than AWS's is spoken.
+    named = (value for name, value in headers if name.lower() == b"x-amzn-errortype")
+    return next(named, b"").decode("latin-1")
 
 
 async def _receive_end(receive: Receive) -> Message:

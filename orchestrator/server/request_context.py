@@ -30,6 +30,7 @@ class RequestContext:
     service: str = ""
     operation: str = ""
     session_id: str = ""
+    error: str = ""  # the exception that it was refused or failed with, by AWS's name
 
     @property
     def seconds(self) -> float:
@@ -51,7 +52,7 @@ class RequestContext:
         status = self.status or "gone"
         return (
             f"{self.presented.method} {self.path} {status} {self.seconds * 1000:.0f}ms {self.id} "
-            f"{self.tenant or '-'}"
+            f"{self.tenant or '-'}{f' {self.error}' if self.error else ''}"
         )
 
     def list_log_fields(self) -> dict[str, Any]:
@@ -62,6 +63,7 @@ class RequestContext:
             "service": self.service or None,
             "operation": self.operation or None,
             "status": self.status or None,
+            "error": self.error or None,
             "ms": round(self.seconds * 1000, 1),
         }
 

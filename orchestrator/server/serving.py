@@ -56,8 +56,8 @@ _WORKER_SECONDS = 60
 _SPARE_SECONDS = 5.0
 # Scrapes of metrics at once.
 _SCRAPES = 16
-# Loggers of those that serve: of requests that are none, of failed tasks, of missing descriptors.
-_FOREIGN = ("uvicorn.error", "asyncio")
+# The logger of what serves: of requests that are none, and of its processes.
+_SERVING = "uvicorn.error"
 
 
 def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> None:
@@ -221,14 +221,18 @@ def log_requests(log_format: str = "text") -> Callable[[], None]:
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
-    forwarding = _ForwardingHandler()
-    foreign = [logging.getLogger(name) for name in _FOREIGN]
-    for one in foreign:
-        one.addHandler(forwarding)
+    serving = logging.getLogger(_SERVING)
+    serving.addHandler(forwarding := _ForwardingHandler())
+    # The rest of this program, whose warnings the command line writes as notes elsewhere.
+    package, warnings = get_logger("orchestrator"), _ForwardingHandler(logging.WARNING)
+    replaced, package.handlers = package.handlers, [warnings]
+    # What no handler takes: records of the event loop, of a database's driver, of an exporter.
+    unhandled, logging.lastResort = logging.lastResort, warnings
 
     def end() -> None:
-        for one in foreign:
-            one.removeHandler(forwarding)
+        logging.lastResort = unhandled
+        package.handlers = replaced
+        serving.removeHandler(forwarding)
         log.removeHandler(handler)
         log.propagate = True
 
@@ -236,10 +240,10 @@ def log_requests(log_format: str = "text") -> Callable[[], None]:
 
 
 class _ForwardingHandler(logging.Handler):
-    """Has another library's records in the server's own log.
+    """Has other loggers' records in the server's own log.
 
-    Without a handler Python writes them to stderr as they are: without a time, a traceback over
-    many lines, and no JSON where the log is JSON.
+    Without a handler Python writes them to stderr as they are: without a time, over many lines, and
+    no JSON where the log is JSON.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

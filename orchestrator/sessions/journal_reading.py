@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from orchestrator.errors import DependencyFailed
+from orchestrator.errors import DependencyFailed, EncryptionError
 from orchestrator.sessions.journal import Record, SessionStore
 from orchestrator.sessions.session import Session
 
@@ -59,16 +59,18 @@ def upgrade_records(records: Sequence[Record], label: str, first: int) -> Iterat
     """Records of a session in this version's form; the first has the place `first`.
 
     Raises:
-        DependencyFailed: One cannot be read.
+        DependencyFailed: One cannot be read; an `EncryptionError` if it is encrypted, and no key
+            was given.
     """
     # Imported by whoever reads from a store: an agent that keeps its sessions in memory never does.
-    from orchestrator.sessions.records import RecordError, upgrade_record
+    from orchestrator.sessions.records import EncryptedRecordError, RecordError, upgrade_record
 
     for place, record in enumerate(records, first):
         try:
             upgraded = upgrade_record(record)
         except RecordError as error:
-            raise DependencyFailed(
+            is_encrypted = isinstance(error, EncryptedRecordError)
+            raise (EncryptionError if is_encrypted else DependencyFailed)(
                 f"the journal of session {label!r} cannot be read: record {place} {error}; "
                 f"{error.way_out}",
                 resource=label,

@@ -344,6 +344,10 @@ class RecordError(ValueError):
         self.way_out = way_out  # what the user can do
 
 
+class EncryptedRecordError(RecordError):
+    """A record is encrypted, and nobody has given a key."""
+
+
 def _refuse_version(version: Any) -> None:
     if isinstance(version, int) and version > VERSION:
         raise RecordError(
@@ -357,7 +361,7 @@ def _refuse_version(version: Any) -> None:
 def _describe_problem(record: Any) -> str:
     kind = record.get("kind") if isinstance(record, dict) else None
     if kind == SEALED:
-        raise RecordError("is encrypted", f"set {KEYS} to the keys it was written with")
+        raise EncryptedRecordError("is encrypted", f"set {KEYS} to the keys it was written with")
     shape = _shapes().get(kind) if isinstance(kind, str) else None
     if shape is None:
         return f"is of an unknown kind ({kind!r:.60})"

@@ -462,9 +462,10 @@ class Sessions:
         if now - session.active <= ttl or not session.active:
             return
         # A session in which another process runs a turn is not idle, however long that takes; nor
-        # is one that waits for somebody's decision, which may take days.
+        # is one that waits for somebody's decision, which may take days. Nor is one whose turn was
+        # left by a process that stopped: nobody would hear of an action that had begun.
         log = session.open
-        if log is not None and (log.decision_request or self.is_running(log)):
+        if log is not None and (log.decision_request or log.suspend_record is None):
             return
         self.write(session, [build_closed_record("idle", now)])
 

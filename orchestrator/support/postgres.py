@@ -346,6 +346,9 @@ def _open_pool(url: PostgresUrl) -> ConnectionPool[Connection]:
         max_size=url.pool_size,
         num_workers=1,
         timeout=_PATIENCE,
+        # The pool tries less and less often. With an end to that, the next call has it try anew:
+        # else a database that was away for minutes would be away for as long again.
+        reconnect_timeout=_PATIENCE,
         configure=_set_up,
         check=_refuse_closed,
         name="orchestrator",

@@ -154,7 +154,7 @@ def test_json_lines_hold_what_callers_send_as_values(log: io.TextIOWrapper) -> N
 
 
 MEMBERS = set(
-    "time level logger message method path service operation status ms request_id session_id "
+    "time level logger message method path service operation status error ms request_id session_id "
     "tenant traceback".split()
 )
 
@@ -209,7 +209,7 @@ def test_every_logger_of_the_package_is_made_in_one_place() -> None:
         "agent/durable/worker.py: logging.getLogger('dbos')",
         "cli/commands.py: logging.getLogger('orchestrator')",
         "cli/terminal.py: logging.getLogger('orchestrator.handler')",
-        "server/serving.py: logging.getLogger(name)",
+        "server/serving.py: logging.getLogger(_SERVING)",
         "server/supervisor.py: logging.getLogger('uvicorn.error')",
         "support/logs.py: logging.getLogger(name)",
     ]

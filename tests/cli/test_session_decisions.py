@@ -105,6 +105,28 @@ def test_that_of_one_of_a_servers_tenants(run, killed, script, place):
     assert find_key(run, killed) == key  # the one without a tenant still waits
 
 
+def test_how_to_go_on_with_those_of_a_servers_tenants(run, killed):
+    find_key(run, killed)
+    (store,) = killed.rglob("sessions.sqlite")
+    with Agent.load(killed, model=ScriptedModel([]), sessions=store) as agent:
+        sessions = agent.sessions
+        records = list(sessions.records(session_label(agent.plan.owner, "s-1")))
+        acme = agent.for_tenant("acme").plan.owner
+        for id, some in (("s-2", records), ("s-3", records[:1])):
+            label = session_label(acme, id)
+            sessions.store.append(sessions.key(label), 0, some, label=label, at=1)
+    elsewhere = run("sessions", "show", "s-2", "--state", store).stdout
+    assert f"sessions decide s-2 FOLDER --state {store} --tenant NAME" in " ".join(
+        elsewhere.split()
+    )
+    here = " ".join(run("sessions", "show", "s-2", killed).stdout.split())
+    assert f"sessions decide s-2 {killed} --tenant NAME" in here
+    shown = " ".join(run("sessions", "show", "s-3", killed).stdout.split())
+    assert "The server goes on with it" in shown and "invoke" not in shown
+    done = run("sessions", "decide", "s-3", killed, "--tenant", "acme")
+    assert done.exit_code == 2 and "the server goes on" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     sampled(

@@ -1,5 +1,6 @@
 """`orchestrator sessions export`, `import` and `prune`."""
 
+import base64
 import json
 import os
 from hashlib import sha256
@@ -8,6 +9,7 @@ import pytest
 from cli_support import ANSWER, ORDER, call
 
 from orchestrator.sessions import SQLiteStore
+from orchestrator.support.encryption import KEYS
 
 
 @pytest.fixture
@@ -86,6 +88,22 @@ def test_a_damaged_session_is_left_out_and_said_to_be(run, kept):
     assert [(it["id"], it["state"]) for it in listed if it["state"] != "idle"] == [
         ("bad", "damaged")
     ]
+
+
+def test_what_no_given_key_opens_is_encrypted_and_not_damaged(run, kept, monkeypatch):
+    run("sessions", "export", "--all", kept, "--output", "all.jsonl")
+    monkeypatch.setenv(KEYS, base64.b64encode(b"a" * 32).decode())
+    assert run("sessions", "import", "all.jsonl", "--state", "sealed.sqlite").exit_code == 0
+
+    def states():
+        listed = json.loads(run("sessions", "list", "--state", "sealed.sqlite", "--json").stdout)
+        return [it["state"] for it in listed]
+
+    assert states() == ["idle", "idle"]
+    monkeypatch.setenv(KEYS, base64.b64encode(b"b" * 32).decode())
+    assert states() == ["encrypted", "encrypted"]
+    monkeypatch.delenv(KEYS)
+    assert states() == ["encrypted", "encrypted"]
 
 
 def test_pruning_shows_what_it_would_delete_and_then_does(run, kept):

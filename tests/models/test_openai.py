@@ -236,10 +236,12 @@ def test_cached_tokens_are_counted_apart(serve):
     ],
 )
 def test_an_answer_that_is_no_completion_is_a_failure(serve, answer):
-    model = model_at(serve(answer))
-    with pytest.raises(DependencyFailed, match="no chat completion"):
+    server = serve(answer)
+    model = model_at(server)
+    message = f"at {server.url}.* answered with something that is no chat completion"
+    with pytest.raises(DependencyFailed, match=message):
         model.complete(ask())
-    with pytest.raises(DependencyFailed, match="no chat completion"):
+    with pytest.raises(DependencyFailed, match=message):
         asyncio.run(model.acomplete(ask()))
 
 

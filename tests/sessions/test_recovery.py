@@ -153,3 +153,29 @@ def test_a_request_that_was_left_in_a_session_that_expired_is_not_carried_out_ag
         with pytest.raises(ActionOutcomeUnknown, match=key):
             later.invoke("Pay Ann", "s-1", request_id=id)
     assert bank.keys == []
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_turn_that_was_left_for_longer_than_the_time_out_is_gone_on_with(
+    places: Places, asked: bool
+) -> None:
+    key = places.leave_turn("s-1")
+    later = places.agent(Bank())
+    later.sessions.clock = lambda: time.time_ns() + 86_400 * 10**9
+    if asked:
+        with pytest.raises(ActionOutcomeUnknown, match=key):
+            later.invoke("Pay Ann", "s-1")
+    else:
+        (turn,) = later.recover()
+        assert turn.outcome == "undecided"
+    assert [it.calls[0].key for it in later.find_undecided()] == [key]
+
+
+def test_another_question_after_the_time_out_gives_it_up(places: Places) -> None:
+    places.leave_turn("s-1")
+    later = places.agent(bank := Bank(), answer("Look at the bank."))
+    later.sessions.clock = lambda: time.time_ns() + 86_400 * 10**9
+    assert later.invoke("Is it paid?", "s-1").text == "Look at the bank."
+    assert [it.question for it in later.turns("s-1")] == ["Pay Ann", "Is it paid?"]
+    assert not any(it.new for it in later.turns("s-1")[1:])
+    assert bank.keys == []

@@ -6,13 +6,16 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 import pytest
 from postgres_server import PASSWORD, PostgresServer
+from psycopg_pool.base import AttemptWithBackoff
+from waiting import HANGS, until
 
 from orchestrator.errors import DependencyFailed, ValidationError
+from orchestrator.support import postgres
 from orchestrator.support.content_root import content_root
 from orchestrator.support.postgres import PostgresDatabase
 from orchestrator.support.store_urls import PostgresUrl, parse_store
@@ -85,6 +88,25 @@ def test_a_restart_is_waited_for(postgres_server: PostgresServer, open_database:
     assert database.rows("SELECT 2") == [(2,)]
     with database.transaction() as db:
         assert db.execute("SELECT 3").fetchall() == [(3,)]
+
+
+def test_a_database_that_was_away_for_long_is_found_by_the_next_call(
+    postgres_server: PostgresServer, open_database: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As after minutes: the pool's own next try is far away.
+    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 10 * HANGS)
+    monkeypatch.setattr(postgres, "_PATIENCE", 0.2)
+    database = open_database()
+    assert database.rows("SELECT 1") == [(1,)]
+    with postgres_server.stopped(), pytest.raises(DependencyFailed, match="connection"):
+        database.rows("SELECT 2")
+
+    def is_back() -> bool:
+        with suppress(DependencyFailed):
+            return database.rows("SELECT 3") == [(3,)]
+        return False
+
+    until(is_back)
 
 
 def test_an_error_undoes_a_transaction(open_database: Open) -> None:

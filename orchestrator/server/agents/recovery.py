@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from logging import INFO, WARNING
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -84,11 +85,7 @@ class TurnRecovery:
             agent = self._agents.resolve_alias(caller, parts[0], parts[1])
             self._go_on(agent, turn)
         for one in recovered[before:]:
-            _log.warning(
-                "a turn of session %r that a process had left came to: %s",
-                one.session_id,
-                one.outcome,
-            )
+            _log_outcome(one, "/".join(parts[:2]), caller.tenant)
 
     def _go_on(self, agent: Agent, turn: RecoveredTurn) -> None:
         with closing(agent.stream("", turn.session_id)) as events:
@@ -102,3 +99,16 @@ class TurnRecovery:
             if tenant_key_of(caller.tenant) == tenant_key:
                 return caller
         return None
+
+
+def _log_outcome(turn: RecoveredTurn, agent: str, tenant: str) -> None:
+    # Nobody has asked: what a caller would have read stands here.
+    _log.log(
+        INFO if turn.error is None else WARNING,
+        "a turn of session %r of the agent %s%s that a process had left came to: %s%s",
+        turn.session_id,
+        agent,
+        f" and tenant {tenant!r}" if tenant else "",
+        turn.outcome,
+        f"; {turn.error.message}" if turn.error is not None else "",
+    )

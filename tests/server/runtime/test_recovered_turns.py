@@ -10,7 +10,7 @@ import pytest
 from waiting import until
 from whole_agents import NATIVE, answer
 
-from orchestrator import Agent, Sessions, SQLiteStore, TurnLeft
+from orchestrator import Agent, DependencyFailed, Sessions, SQLiteStore, TurnLeft
 from orchestrator.server.settings import Settings
 from orchestrator.server.state import ServerState
 
@@ -89,6 +89,19 @@ def test_each_turn_goes_on_for_its_tenant(folder: Path) -> None:
         assert (turn.session_id, turn.outcome) == ("s-1", "answer")
     assert read_texts(folder, "s-1", "ann") == ["Hello Ann."]
     assert read_texts(folder, "s-1", "bob") == [""]
+
+
+def test_the_log_says_what_became_of_it_and_why(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave_turn(folder, "s-1", "ann")
+    for state in serve(folder, DependencyFailed("the model is away"), keys=folder / "keys.yaml"):
+        state.recovery.run_pass()
+    (line,) = [it.getMessage() for it in caplog.records if it.name == "orchestrator.server"]
+    assert line == (
+        "a turn of session 's-1' of the agent GREETER001/TSTALIASID and tenant 'ann' that a "
+        "process had left came to: failure; the model is away"
+    )
 
 
 def test_a_turn_whose_agent_is_gone_stays(folder: Path) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 from contextlib import closing
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
+from postgres_server import PostgresServer
 from serving_support import Start
+from waiting import until
+
+from orchestrator import Sessions, SQLiteStore
 
 UPGRADE = (
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -37,3 +44,38 @@ def test_what_is_no_request_has_a_line_of_the_same_form(
     records = [json.loads(line) for line in log.splitlines()]
     warnings = [it["message"] for it in records if it["level"] != "INFO"]
     assert (code, warnings) == (0, ["Invalid HTTP request received."])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_other_rooms_log_has_a_line_of_the_same_form(
+    start: Start, tmp_path: Path, workers: int
+) -> None:
+    state = tmp_path / "sessions.sqlite"
+    label, turn = "agent/alias/s-1", {"kind": "turn", "id": "t-1", "question": "Hello"}
+    with closing(SQLiteStore(state)) as store:
+        key = Sessions(store).key(label)
+        store.append(key, 0, [turn], label=label, at=1, unfinished=True)
+    with closing(sqlite3.connect(state)) as db, db:
+        db.execute("UPDATE journal SET sum = sum + 1")
+    server = start("--log-format", "json", "--state", state, "--workers", workers)
+    until(lambda: "is not gone on with" in server.log)
+    server.signal()
+    code, log = server.end()
+    records = [json.loads(line) for line in log.splitlines()]
+    warnings = {it["logger"]: it["message"] for it in records if it["level"] != "INFO"}
+    assert (code, list(warnings)) == (0, ["orchestrator.sessions"])
+    assert "is damaged" in warnings["orchestrator.sessions"]
+
+
+def test_what_a_database_driver_logs_has_a_line_of_the_same_form(
+    start: Start, postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    server = start("--log-format", "json", "--state", postgres_url)
+    with postgres_server.stopped():
+        with pytest.raises(HTTPError, match="503"):
+            urlopen(f"{server.url}/readyz", timeout=60)
+        until(lambda: "error connecting" in server.log)
+    server.signal()
+    code, log = server.end()
+    records = [json.loads(line) for line in log.splitlines()]
+    assert (code, "psycopg.pool" in {it["logger"] for it in records}) == (0, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import logging
 import socket
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from uvicorn.server import ServerState as UvicornState
 from waiting import until
 
 from orchestrator.server import serving
+from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.protocols import http1
 from orchestrator.server.serving import serve_in_thread
 from orchestrator.server.settings import Settings
@@ -321,9 +323,11 @@ def test_a_line_for_each_request_without_what_is_in_it(caplog: pytest.LogCapture
             body=f'{{"inputText": "{secret}"}}'.encode(),
             headers={"Authorization": secret, "Cookie": secret},
         )
-    (line,) = [record.getMessage() for record in caplog.records]  # written by the server's end
-    method, path, status, took, request_id, tenant = line.split()
-    assert (method, status, tenant) == ("POST", "404", "-")
+    (record,) = caplog.records  # written by the server's end
+    line = record.getMessage()
+    assert json.loads(JsonFormatter().format(record))["error"] == "ResourceNotFoundException"
+    method, path, status, took, request_id, tenant, error = line.split()
+    assert (method, status, tenant, error) == ("POST", "404", "-", "ResourceNotFoundException")
     assert path == "/agents/AAAAAAAAAA/agentAliases/BBBBBBBBBB/sessions/s-1/text"
     assert took.endswith("ms") and request_id == answer.headers["x-amzn-requestid"]
 
