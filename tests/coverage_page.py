@@ -41,8 +41,8 @@ Row = tuple[str, ...]
 HEAD = """\
 # Coverage
 
-Which features of Amazon Bedrock Agents work here. `python tests/coverage_page.py` writes this page. It
-asks the code and AWS's service models (botocore {version}); a test fails when the page is out of
+Which features of Amazon Bedrock Agents work here. `python tests/coverage_page.py` writes this
+page from the code and AWS's service models (botocore {version}); a test fails when it is out of
 date.
 
 | state | means |
