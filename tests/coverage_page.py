@@ -41,19 +41,19 @@ Row = tuple[str, ...]
 HEAD = """\
 # Coverage
 
-What of Amazon Bedrock Agents works here. This page is written by `python tests/coverage_page.py`,
-which asks the code and AWS's service models (botocore {version}); a test fails when it is out of
+Which features of Amazon Bedrock Agents work here. `python tests/coverage_page.py` writes this
+page from the code and AWS's service models (botocore {version}); a test fails when it is out of
 date.
 
 | state | means |
 |---|---|
-| works | it does what Bedrock documents; the tests run it |
-| renders | there is a template, which `orchestrator render` shows; no turn asks it of a model yet |
-| kept, not used | it is read, checked and written back; it changes nothing here |
-| refused | it is read and checked; what asks for it is refused by name before anything runs |
-| ignored | only Bedrock sets it; a file that has it is read without it |
-| never made | a member that no trace here has |
-| not yet | nothing here knows it |
+| works | it does what Bedrock documents; tests run it |
+| renders | `orchestrator render` shows its template; no turn uses it yet |
+| kept, not used | it is read, checked and written back, but has no effect here |
+| refused | a definition or request that uses it is refused, with an error that names it |
+| ignored | only Bedrock sets it; in a file it is ignored |
+| never made | no trace here has this member |
+| not yet | it is not supported |
 """
 
 
@@ -102,8 +102,8 @@ def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
 
 NOTES = {
     "Operations": "Of the services `bedrock-agent-runtime` and `bedrock-runtime`.",
-    "Operations of the server": "What `orchestrator serve` answers to AWS's own clients. "
-    "What is not there yet answers a `ValidationException` that names the operation. "
+    "Operations of the server": "The operations of `orchestrator serve`. "
+    "An operation that is not supported answers a `ValidationException` that names it. "
     + server.summary(),
     "InvokeAgent": "Options of `Agent.invoke` and its kind, in Bedrock's spelling or Python's "
     "(`memory_id=`); `sessionState` may be given whole or by its members (`session_attributes=`).",

@@ -34,7 +34,7 @@ def chat(
         list[str] | None,
         typer.Argument(
             metavar="NAME=VALUE",
-            help="Of a template: its inputs, but for the question and the earlier turns.",
+            help="With a template: its inputs, without the question and the earlier turns.",
             show_default=False,
         ),
     ] = None,
@@ -43,9 +43,9 @@ def chat(
 ) -> None:
     """Talk to an agent or a template.
 
-    Ctrl-C stops the answer that is under way, Ctrl-D leaves, /help lists the commands. When the
-    agent hands a call over, you are asked for its result. Files come with the first question.
-    Without a terminal, every line of stdin is a question; --json then writes one reply a line.
+    Ctrl-C stops the current answer, Ctrl-D ends the chat, and /help lists the commands. If the
+    agent returns control, you are asked for the result of the call. Files are sent with the first
+    question. Without a terminal, every line of stdin is a question; --json writes one reply a line.
 
     [bold]Examples[/bold]
       $ orchestrator chat examples/insurance

@@ -41,9 +41,9 @@ app = typer.Typer(
 
 _PANELS = {
     "Run an agent": (init, chat, web, invoke, batch, run, serve, worker),
-    "Know how good it is": (eval_,),
-    "Look inside": (render, trace, parse, lint, schema),
-    "Carry agents": (pull, push, diff, import_),
+    "Evaluate an agent": (eval_,),
+    "Inspect and check": (render, trace, parse, lint, schema),
+    "Move agents in and out of AWS": (pull, push, diff, import_),
 }
 _GROUPS = {
     "sessions": (
@@ -63,7 +63,7 @@ _GROUPS = {
         "Index and search the documents of local knowledge bases.",
         (knowledge.index, knowledge.search, knowledge.list_),
     ),
-    "templates": ("Have the shipped prompts as files, to change them.", (eject,)),
+    "templates": ("Write the shipped prompts into an agent's folder, to change them.", (eject,)),
     "models": (
         "List, download and remove the embedded models.",
         (models.list_, models.pull, models.path, models.remove, models.cache),
@@ -80,7 +80,7 @@ def _add_verbs(group: typer.Typer, verbs: Iterable[Callable[..., None]], panel: 
 for _panel, _verbs in _PANELS.items():
     _add_verbs(app, _verbs, _panel)
 for _name, (_help, _verbs) in _GROUPS.items():
-    _panel = "Look inside" if _name == "templates" else "What is kept"
+    _panel = "Inspect and check" if _name == "templates" else "Stored data"
     _group = typer.Typer(cls=Verbs, no_args_is_help=True, rich_markup_mode="rich", help=_help)
     _add_verbs(_group, _verbs)
     app.add_typer(_group, name=_name, rich_help_panel=_panel)

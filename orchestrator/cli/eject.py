@@ -39,8 +39,8 @@ def eject(
 ) -> None:
     """Write the default prompt of a stage into the agent's folder, to change it there.
 
-    It is the one of the dialect of the agent's model. The agent's agent.yaml names the file from
-    then on and switches the stage on; the rest of it, comments too, stays as it is.
+    The prompt is that of the dialect of the agent's model. Its agent.yaml then names the file and
+    switches the stage on; nothing else in agent.yaml changes.
 
     [bold]Examples[/bold]
       $ orchestrator templates eject ORCHESTRATION my-agent

@@ -42,7 +42,7 @@ class EvalOptions:
         Path,
         typer.Argument(
             metavar="AGENT",
-            help="The agent's folder; or the folder of several, where cases name their `agent`.",
+            help="The agent's folder; or a folder of several agents, if cases name their `agent`.",
         ),
     ]
     cases: Annotated[
@@ -50,7 +50,7 @@ class EvalOptions:
     ]
     model: Models = None
     prompts: Prompts = None
-    repeat: Annotated[int, setting("--repeat", "K", "Hold each case so often.")] = 1
+    repeat: Annotated[int, setting("--repeat", "K", "Run each case this many times.")] = 1
     only: Annotated[
         list[str] | None,
         option("--only", "WORD", "Only cases with this id, tag or agent. Repeatable."),
@@ -66,7 +66,7 @@ class EvalOptions:
     ] = 4
     out: Annotated[
         Path | None,
-        option("--out", "RUN", "Keep the run in this file (JSONL); an interrupted one goes on."),
+        option("--out", "RUN", "Write the run to this file (JSONL); an interrupted run continues."),
     ] = None
     junit: Annotated[
         Path | None, option("--junit", "FILE", "Write the results as JUnit's XML.")
@@ -108,8 +108,8 @@ class EvalOptions:
 def eval_(terminal: Terminal, asked: EvalOptions) -> None:
     """Ask an agent the questions of a file, and check what it does.
 
-    Without --min and --baseline every case must pass. With --min that share of each variant's cases
-    must, and with --baseline no variant may be worse than in that run by more than chance.
+    Without --min and --baseline every case must pass. With --min, each variant must pass that share
+    of the cases. With --baseline, no variant may be worse than that run by more than chance.
 
     [bold]Examples[/bold]
       $ orchestrator eval my-agent cases.jsonl

@@ -64,12 +64,12 @@ def import_(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Carry agents from Terraform, CloudFormation and others into folders.
+    """Import agents from Terraform, CloudFormation, SAM or CDK into folders.
 
-    Reads a project's folder, and takes all agents that it finds: in templates of CloudFormation and
-    SAM, in cdk.out, in Terraform's sources, plans and states, in answers of GetAgent and in the
-    AgentCore toolkit's bedrock_config.json. A single file may be named, too. Python code of Lambda
-    functions comes along as handlers. Nothing is run or deployed.
+    Reads a project's folder, or a file, and imports all agents that it finds: in templates of
+    CloudFormation and SAM, in cdk.out, in Terraform's sources, plans and states, in answers of
+    GetAgent and in the AgentCore toolkit's bedrock_config.json. The Python code of Lambda functions
+    is copied as handlers. Nothing is run or deployed.
 
     [bold]Examples[/bold]
       $ orchestrator import . --into agents

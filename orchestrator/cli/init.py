@@ -40,9 +40,9 @@ def init(
 ) -> None:
     """Make a new agent that runs at once.
 
-    It is a small shop's agent to change into your own: a definition, an action group with its
-    schema and handler, folders for your own templates, and a test. With --example it is one of the
-    larger examples.
+    The new folder has the agent of a small shop, for you to change: a definition, an action group
+    with its schema and handler, folders for your own templates, and a test. --example copies one of
+    the larger examples instead.
 
     [bold]Examples[/bold]
       $ orchestrator init my-agent

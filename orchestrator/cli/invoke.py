@@ -56,8 +56,8 @@ def invoke(
 ) -> None:
     """Ask an agent one question.
 
-    The answer streams to stdout. A session is kept when it has a name, so that the next invocation
-    goes on with it.
+    The answer streams to stdout. With --session the session is kept, and the next invocation
+    with the same id continues it.
 
     [bold]Examples[/bold]
       $ orchestrator invoke examples/insurance "Which claims are open?" --trace

@@ -32,8 +32,8 @@ def lint(
 ) -> None:
     """Check an agent's folder, a script or a template.
 
-    Of an agent it checks the definition, actions, templates and collaborators. The exit code is 1
-    when there are errors (with --strict: or warnings).
+    For an agent it checks the definition, actions, templates and collaborators. The exit code is 1
+    if there are errors (with --strict, also if there are warnings).
 
     [bold]Examples[/bold]
       $ orchestrator lint examples/insurance

@@ -112,7 +112,7 @@ class Turn:
         Path,
         typer.Argument(
             metavar="FOLDER",
-            help="The agent's folder, or its agent.yaml; for `chat` also a template.",
+            help="The agent's folder or its agent.yaml; `chat` also takes a template.",
         ),
     ]
     model: Model = None

@@ -71,7 +71,7 @@ class RunOptions:
         option(
             "--parallel",
             "NUMBER",
-            "Run so many items of a FOR at the same time, where they do not need each other; "
+            "Run this many items of a FOR at the same time, if they are independent; "
             "1: one by one.",
             min=1,
         ),
@@ -85,7 +85,10 @@ class RunOptions:
         ),
     ] = None
     text: Annotated[
-        str, option("--text", "TEXT", "With --resume: what the user says to a run that asked him.")
+        str,
+        option(
+            "--text", "TEXT", "With --resume: the user's answer to a run that has asked the user."
+        ),
     ] = ""
     state: Annotated[
         Path | None,

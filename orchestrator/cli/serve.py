@@ -154,8 +154,8 @@ class ServeOptions:
 def serve(terminal: Terminal, options: ServeOptions) -> None:
     """Serve agents over Amazon Bedrock's own API.
 
-    A boto3 client uses them with endpoint_url= alone; chat clients find them at /v1. Ctrl-C lets
-    running turns finish, a second one leaves them for the next start.
+    boto3 clients need only endpoint_url=; chat clients use /v1. Ctrl-C lets running turns finish; a
+    second Ctrl-C leaves them for the next start.
 
     [bold]Examples[/bold]
       $ orchestrator serve my-agent

@@ -41,11 +41,12 @@ def decide(
     ] = "",
     model: Model = None,
 ) -> None:
-    """Say what became of an action whose process stopped in it, and go on with its turn.
+    """Decide about an action whose outcome is unknown, and continue its turn.
 
-    Nobody knows whether such an action took effect: look at the system behind it, by its key. The
-    turn goes on when each call is decided. KEY may be the call's name, such as bank::pay, where no
-    other one has it. Without a decision the calls are only listed.
+    The process stopped during the action, so nobody knows whether it took effect: check the system
+    behind it, by the key of the call. The turn continues when every call is decided. KEY may also
+    be the call's name, such as bank::pay, if no other call has it. Without a decision the calls are
+    only listed.
 
     [bold]Examples[/bold]
       $ orchestrator sessions decide s-1 my-agent

@@ -48,14 +48,18 @@ class Endpoint:
 
 Alias = Annotated[
     str | None,
-    option("--alias", "ALIAS", "The version that this alias, by its id or name, leads to."),
+    option("--alias", "ALIAS", "The version of this alias, given by its id or name."),
 ]
 Version = Annotated[str | None, option("--version", "N", "This version.")]
 Into = Annotated[
     Path | None, option("--into", "FOLDER", "The folder to write. Default: the agent's name.")
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Overwrite files with other texts; remove what is left.")
+    bool,
+    typer.Option(
+        "--force",
+        help="Overwrite changed files, and remove files of earlier runs that are not needed.",
+    ),
 ]
 
 
@@ -150,9 +154,9 @@ def pull(
     *,
     endpoint: Endpoint,
 ) -> None:
-    """Carry an agent from AWS, or any endpoint, into a folder.
+    """Copy an agent from AWS, or any endpoint, into a folder.
 
-    Comes with its templates, schemas and collaborators. Files that are there are not overwritten.
+    Copies its templates, schemas and collaborators, too. Existing files are not overwritten.
 
     [bold]Examples[/bold]
       $ orchestrator pull ABCDEFGHIJ
@@ -177,12 +181,12 @@ class PushOptions:
 
     alias: Annotated[
         str | None,
-        option("--alias", "NAME", "Have this alias lead to a version with what is pushed."),
+        option("--alias", "NAME", "Point this alias to a new version with the pushed agent."),
     ] = None
     agent_id: Annotated[str | None, option("--agent-id", "ID", "Change this agent.")] = None
     create: Annotated[bool, typer.Option("--create", help="Make a new agent.")] = False
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
     ] = False
     lambdas: Annotated[
         list[str] | None,
@@ -201,10 +205,10 @@ class PushOptions:
 
 @verb
 def push(terminal: Terminal, folder: Folder, what: PushOptions, endpoint: Endpoint) -> None:
-    """Carry an agent's folder into AWS, or to any endpoint.
+    """Copy an agent's folder into AWS, or to any endpoint.
 
-    The agent there is the one with the folder's agentId, or else with its name; without one it is
-    made. Agents that it leads come first. All is checked before anything is sent.
+    Changes the agent with the folder's agentId, or else with its name; if there is none, makes one.
+    Its collaborators are copied first. Everything is checked before anything is sent.
 
     [bold]Examples[/bold]
       $ orchestrator push my-agent --dry-run
@@ -274,10 +278,10 @@ def diff(
 ) -> None:
     """Show how a folder differs from another one, or from an agent elsewhere.
 
-    Of two folders it compares the definitions, and the prompts of all stages as render shows them;
-    lines with + are the second one's. Of an agent elsewhere lines with - are as it is there, those
-    with + as in the folder, and as push would make it. The exit code is 0 when there is no
-    difference, 1 when there is one.
+    With two folders it compares the definitions, and the prompts of all stages as render shows
+    them; lines with + are those of the second folder. With an agent elsewhere it shows what push
+    would change: lines with - are there now, lines with + are in the folder. The exit code is 0 if
+    there is no difference, and 1 if there is one.
 
     [bold]Examples[/bold]
       $ orchestrator diff my-agent my-other-agent

@@ -61,8 +61,8 @@ def web(
 ) -> None:
     """Open the workbench: talk to agents, and see where every prompt comes from.
 
-    It prints an address with a token, which a browser needs once. Nobody else on the machine can
-    use it, and nothing is fetched from anywhere. Ctrl-C stops it.
+    Prints an address with a token, which a browser needs once. Other users of the machine cannot
+    open it, and it loads nothing from the network. Ctrl-C stops it.
 
     [bold]Examples[/bold]
       $ orchestrator web my-agent

@@ -54,7 +54,7 @@ class WorkerOptions:
         option(
             "--rate",
             "N/SECONDS",
-            "Turns of a queue that all workers together begin in so many seconds, such as 600/60.",
+            "Turns of a queue that all workers together begin in this time, such as 600/60.",
         ),
     ] = None
     model: Model = None
@@ -70,7 +70,11 @@ class WorkerOptions:
     ] = None
     lease: Annotated[
         float,
-        setting("--lease", "SECONDS", "After how long without a sign of life others take over."),
+        setting(
+            "--lease",
+            "SECONDS",
+            "Seconds without a sign of life after which other workers take over.",
+        ),
     ] = 30.0
     shutdown_seconds: Annotated[
         float, setting("--shutdown-seconds", "N", "How long running turns may go on at the end.")
@@ -81,9 +85,9 @@ class WorkerOptions:
 def worker(terminal: Terminal, asked: WorkerOptions) -> None:
     """Run turns and scripts that were submitted to a database.
 
-    Any number of workers, on any number of machines, share the queues of a database. SIGTERM and
-    Ctrl-C end one: it takes no more turns, and waits for those that run. What it leaves, or what a
-    killed one has left, the others go on with.
+    Any number of workers, on any number of machines, share the queues of a database. After
+    SIGTERM or Ctrl-C a worker takes no more turns and waits for running ones. Other workers
+    continue the turns that it, or a killed worker, has left.
 
     [bold]Examples[/bold]
       $ orchestrator worker my-agent --database sqlite:///runs.sqlite

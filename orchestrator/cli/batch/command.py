@@ -87,10 +87,10 @@ class BatchOptions:
 def batch(terminal: Terminal, turn: Turn, asked: BatchOptions) -> None:
     """Ask an agent many questions.
 
-    Each question gets one line in the file of results. After Ctrl-C, or when the process was
-    killed, the same command goes on with the questions that have no result, and repeats no action:
-    a hidden folder beside the results has the journal of their turns. Questions of one session are
-    asked in their order, others at the same time.
+    Each question gets one line in the file of results. After Ctrl-C or a kill, the same
+    command continues with the questions that have no result, and repeats no action: a hidden folder
+    beside the results has the journal of their turns. Questions of one session are asked in their
+    order, others at the same time.
 
     [bold]Examples[/bold]
       $ orchestrator batch my-agent questions.jsonl
