@@ -214,8 +214,9 @@ class LambdaHandler(LambdaFunction):
     def _get_variables(self, about: LambdaContext) -> Variables:
         with _lock:
             if self._variables is None:
-                variables = lambda_variables(self.file, self.function, about)
-                self._variables = Variables(variables | self._environment)
+                own = self._environment
+                variables = lambda_variables(self.file, self.function, about, own)
+                self._variables = Variables(variables)
             return self._variables
 
     def advise(self, error: BaseException) -> str:

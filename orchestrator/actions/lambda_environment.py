@@ -121,8 +121,10 @@ class LambdaContext:
         return max(int((self._deadline - time.monotonic()) * 1000), 0)
 
 
-def lambda_variables(file: Path, function: str, about: LambdaContext) -> dict[str, str]:
-    """The variables that AWS Lambda sets for a handler.
+def lambda_variables(
+    file: Path, function: str, about: LambdaContext, own: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables that AWS Lambda sets for a handler, and its `own`, which win.
 
     (AWS: "Defined runtime environment variables".) `LAMBDA_TASK_ROOT` is the folder of the
     handler's file. Credentials are those of the process.
@@ -138,14 +140,17 @@ def lambda_variables(file: Path, function: str, about: LambdaContext) -> dict[st
         "AWS_LAMBDA_LOG_STREAM_NAME": about.log_stream_name,
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{python}",
-        **_get_regions(),
+        **_get_regions(own),
+        **own,
     }
 
 
-def _get_regions() -> dict[str, str]:
+def _get_regions(own: Mapping[str, str]) -> dict[str, str]:
+    # Of its own ones, one counts for both: boto3 reads only AWS_DEFAULT_REGION.
     names = ("AWS_REGION", "AWS_DEFAULT_REGION")
-    known = next((it for it in map(os.environ.get, names) if it), "") or _find_profile_region()
-    return {name: os.environ.get(name) or known for name in names}
+    given = own if any(map(own.get, names)) else os.environ
+    known = next((it for it in map(given.get, names) if it), "") or _find_profile_region()
+    return {name: given.get(name) or known for name in names}
 
 
 @cache

@@ -153,7 +153,7 @@ class LambdaProcess(LambdaHandler):
         return worker
 
     def _start(self, about: LambdaContext) -> _Worker:
-        variables = lambda_variables(self.file, self.function, about) | self._environment
+        variables = lambda_variables(self.file, self.function, about, self._environment)
         job = {
             "module": self.file.stem,
             "function": self.function,

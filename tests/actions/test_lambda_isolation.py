@@ -363,3 +363,17 @@ def lambda_handler(event, context):
 """
     assert ask(handler(tmp_path, code)) == region
     lambda_environment._find_profile_region.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_a_handlers_own_region_counts_for_all_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-2")
+    code = """
+import boto3, os
+def lambda_handler(event, context):
+    return f'{os.environ["AWS_REGION"]} {boto3.client("s3").meta.region_name}'
+"""
+    assert ask(handler(tmp_path, code, environment={name: "eu-west-3"})) == "eu-west-3 eu-west-3"
