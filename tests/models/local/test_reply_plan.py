@@ -456,3 +456,30 @@ def test_a_title_is_no_sentence(talk: Talk) -> None:
     told = "Dr. Ilse Brandt is here on Monday."
     talk.wishes("Dr. Moreau will see 20 people.", SEARCH, told, knowledge_bases=[base])
     assert talk.say("Which doctor will see me?").text == told
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        "Its customer is John Doe.",
+        "You reach her at emma.doe@example.com.",
+        "It is at https://example.com/1042.",
+    ],
+)
+def test_people_and_addresses_that_nobody_named_are_not_said(talk: Talk, made_up: str) -> None:
+    told = "It arrives on Thursday."
+    looked = call("get_order", order_id="1042")
+    talk.wishes(looked, [made_up, told], looked, told)
+    assert talk.streams("Whose is order 1042").strip() == told
+
+
+def test_people_that_were_named_are_said(talk: Talk) -> None:
+    told = "The order is for Mrs Jane Ashby, and jane@example.com is her address."
+    talk.wishes(told)
+    assert talk.say("For Jane Ashby (jane@example.com), please").text == told
+
+
+def test_the_beginning_of_a_call_is_no_text_of_an_answer(talk: Talk) -> None:
+    looked = call("get_order", order_id="1042")
+    talk.wishes(looked, "It arrives on Thursday. < tool_call>")
+    assert talk.say("Where is 1042?").text.strip() == "It arrives on Thursday."
