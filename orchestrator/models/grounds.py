@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.user_dates import find_shift, is_date
+from orchestrator.models.user_dates import counts_from_today, find_shift, is_date
 
 _STEP = "agent_scratchpad"  # the origin of a result that is told as text
 
@@ -30,13 +30,13 @@ class Grounds(NamedTuple):
     def move_dates(self) -> dict[str, str] | None:
         """The dates of that call as the last input moves them; `None` when it moves none.
 
-        Empty when there is no call to move dates of, they cannot be moved so far, or how far is
-        not clear.
+        Empty when there is no call to move dates of, they cannot be moved so far, how far is not
+        clear, or the input counts from the day on which it is said.
         """
         try:
             shift = find_shift(self.now)
             if shift is None:
-                return None
+                return {} if counts_from_today(self.now) else None
             return {name: shift.move(day) for name, day in (self.dated or {}).items()}
         except (ValueError, OverflowError):
             return {}

@@ -483,3 +483,31 @@ def test_the_beginning_of_a_call_is_no_text_of_an_answer(talk: Talk) -> None:
     looked = call("get_order", order_id="1042")
     talk.wishes(looked, "It arrives on Thursday. < tool_call>")
     assert talk.say("Where is 1042?").text.strip() == "It arrives on Thursday."
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["tomorrow", "next week", "in two days", "on Friday", "nächste Woche", "mañana", "下周"],
+)
+def test_days_that_are_counted_from_today_are_asked_for(talk: Talk, said: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    # The dates of the call before, which a small model repeats, cannot be decoded.
+    talk.wishes(first, "Fine.", [first, request("?", "?")])
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    assert talk.say(f"A vacation, {said}").text.startswith("Could you tell me the first day")
+
+
+@pytest.mark.parametrize("said", ["Guten Morgen, once more", "for these days, on that day"])
+def test_what_is_not_counted_from_today_may_be_a_date_that_was_named(talk: Talk, said: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    talk.wishes(first, "Fine.", [first])
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    assert "(start: 2027-03-01, end: 2027-03-05)" in talk.say(said).text
+
+
+def test_a_date_goes_before_a_day_that_is_counted_from_today(talk: Talk) -> None:
+    talk.wishes(request("2027-03-01", "2027-03-05"))
+    said = "Next week off, from 2027-03-01 until 2027-03-05"
+    assert "(start: 2027-03-01, end: 2027-03-05)" in talk.say(said).text
