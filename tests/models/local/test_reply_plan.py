@@ -261,6 +261,17 @@ def test_a_refusal_of_what_is_in_scope_is_no_answer(
     assert talk.say("Raise my salary").text == REFUSAL
 
 
+@pytest.mark.parametrize(
+    "refusal", ["I can't help with that.", "I'm sorry, but I can't help with that, either."]
+)
+def test_a_refusal_in_other_words_of_what_is_in_scope_is_no_answer(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    measure(monkeypatch, I=0.05)
+    talk.wishes(refusal, ASK)
+    assert talk.say("I have a problem with my delivery.").stop_reason == "ask_user"
+
+
 def test_where_the_scope_is_not_known_the_model_decides(talk: Talk) -> None:
     assert talk.wishes(REFUSAL).say("Erzähl mir einen Witz").text == REFUSAL
 
@@ -319,6 +330,17 @@ def test_nothing_is_refused_before_the_papers_are_searched(talk: Talk) -> None:
     assert len(base.queries) == 2
 
 
+def test_what_seems_far_is_searched_before_it_is_refused(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(monkeypatch, Lunch=0.25, Tell=0.45)
+    base = FakeKnowledgeBase("PAPERS", ["Lunch costs nothing."], "Prices.")
+    talk.wishes(REFUSAL, SEARCH, "Lunch costs nothing.", knowledge_bases=[base])
+    assert talk.say("Lunch for guests?").text == "Lunch costs nothing."
+    assert talk.say("Tell me a joke").text == REFUSAL
+    assert len(base.queries) == 1
+
+
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
@@ -342,6 +364,50 @@ def test_a_search_has_the_users_words_and_those_that_they_go_on_with(talk: Talk)
         talk.say(question)
     # What the search has already is not repeated.
     assert base.queries == [f"prices {first}", f"prices {first} {then}", f"prices {then}"]
+
+
+def test_a_search_has_no_words_of_questions_that_are_answered(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A puncture costs 15 euros."], "Prices.")
+    told, first, then = "It is so.", "What does a puncture cost?", "Are dogs welcome upstairs?"
+    copied = SEARCH.replace("prices", f"prices {first}")
+    talk.wishes(SEARCH, told, copied, told, copied, told, knowledge_bases=[base])
+    for question in (first, then, "And is that cheap?"):
+        talk.say(question)
+    assert base.queries == [
+        f"prices {first}",
+        f"prices {then}",
+        f"prices {then} And is that cheap?",
+    ]
+
+
+LOST = "A lost bicycle is reported to the workshop within two days."
+LENT = "A bicycle must never be lent to tourists without helmets."
+
+
+def test_an_answer_stays_with_the_passage_that_it_begins_with(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
+    talk.wishes(SEARCH, f"{LOST} {LENT}", knowledge_bases=[base])
+    assert talk.streams("I lost my bicycle, what now?").strip() == LOST
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What of bicycles that are lost, and of those that are lent?", "What are all rules?"],
+)
+def test_an_answer_to_several_questions_has_several_passages(talk: Talk, question: str) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
+    both = f"{LOST} {LENT}"
+    assert talk.wishes(SEARCH, both, knowledge_bases=[base]).streams(question) == both
+
+
+def test_the_last_answer_is_none_to_a_question_that_goes_on(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST], "Prices.")
+    told = "A key costs nine euros."
+    talk.wishes(SEARCH, LOST, LOST, SEARCH, told, LOST, knowledge_bases=[base])
+    talk.say("I lost my bicycle, what now?")
+    assert talk.say("and my spare key as well").text == told
+    assert talk.say("Thanks for that").text == LOST
+    assert len(base.queries) == 2
 
 
 def request(start: str, end: str) -> str:
@@ -511,3 +577,56 @@ def test_a_date_goes_before_a_day_that_is_counted_from_today(talk: Talk) -> None
     talk.wishes(request("2027-03-01", "2027-03-05"))
     said = "Next week off, from 2027-03-01 until 2027-03-05"
     assert "(start: 2027-03-01, end: 2027-03-05)" in talk.say(said).text
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        ["My friend has 1042, when does hers come?"],
+        ["My sister ordered 1042. Where is it?"],
+        ["Where is my neighbour's order?", "1042"],
+    ],
+)
+def test_the_id_of_somebody_else_is_not_taken_for_ones_own(talk: Talk, others: list[str]) -> None:
+    looked = call("get_order", order_id="1042")
+    first = [looked, "On Thursday."] if len(others) == 1 else [ASK, looked, "On Thursday."]
+    talk.wishes(*first, [looked, "On Thursday.", ASK])
+    for text in others:
+        talk.say(text)
+    assert talk.say("and when do I get mine?").stop_reason == "ask_user"
+
+
+def test_ones_own_id_is_taken_after_that_of_somebody_else(talk: Talk) -> None:
+    hers, own = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    talk.wishes(own, "On Monday.", hers, "On Thursday.", [hers, "On Thursday.", own], "On Monday.")
+    talk.say("My order is 1043. Where is it?")
+    talk.say("My friend has 1042, when does hers come?")
+    assert talk.say("and when does my order come?").text == "On Monday."
+    assert talk.runtime.said[-2] == own
+
+
+def test_an_id_of_nobody_else_may_be_ones_own(talk: Talk) -> None:
+    talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
+    talk.say("Where is 1042?")
+    assert talk.say("and when do I get mine?").text == "On Thursday, as I said."
+
+
+def test_each_id_of_a_question_is_read(talk: Talk) -> None:
+    first, second = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    told = "1042 comes on Thursday, and 1043 on Monday."
+    talk.wishes(first, ["1043 is for you.", second], told)
+    assert talk.say("Where is 1042, and what is in 1043?").text == told
+
+
+def test_an_id_that_is_corrected_is_not_read(talk: Talk) -> None:
+    talk.wishes(call("get_order", order_id="1043"), "On Monday.")
+    assert talk.say("Not 1042, where is 1043?").text == "On Monday."
+
+
+def test_documents_are_searched_when_a_function_has_no_word_of_the_question(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["Parcels go to France, too."], "Shipping.")
+    told = "Parcels go to France, too."
+    talk.wishes(ASK, SEARCH, told, ASK, knowledge_bases=[base])
+    assert talk.say("Do you ship abroad?").text == told
+    assert talk.say("Where is my order?").stop_reason == "ask_user"
+    assert len(base.queries) == 1
