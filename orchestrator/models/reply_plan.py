@@ -65,6 +65,7 @@ _CORRECTION = re.compile(
 )
 # The parts of `REFUSAL`, which small models put in other words around them.
 _REFUSAL = re.compile("can['’]?t help with that|nothing to do with my task", re.IGNORECASE)
+_MY = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
 _LEAST_COPIED = 3  # words that a search has of an older input by no chance
 _DIGITS = re.compile(r"\d+")
 _LEAST_SUBJECTS = 2  # of a question that needs none before it
@@ -316,21 +317,22 @@ class _Plan:
     def _is_of_documents(self, reader: ReplyReader) -> bool:
         """Whether a question calls a function that has no word of it, and documents may have.
 
-        Nothing is lost by a search: the function can still be called after it.
+        Nothing is lost by a search: the function can still be called after it. What is the user's
+        own ("my parcel") stands in no documents.
         """
         now, call = self._grounds.now, reader.call
         if call is None or not self._is_first or not self._form.grounded or self._must_call:
             return False
-        operation = _find_operation(self._form, call[0])
-        searches = self._find_searches()
-        if operation is None or not operation.reads or call[0] in searches or not searches:
+        operation, searches = _find_operation(self._form, call[0]), self._find_searches()
+        if operation is None or call[0] in searches or not searches:
             return False
-        if not _QUESTION.search(now) or not is_english(now) or self._find_ids_to_read():
+        if not _QUESTION.search(now) or not is_english(now) or _MY.search(now):
             return False
-        if goes_on(now) or refers_back(now) or self._asks_of_own:
-            return False
+        follows = operation.reads and (goes_on(now) or refers_back(now))
         subjects = find_subjects(now)
-        return bool(subjects) and subjects.isdisjoint(find_subjects(_describe(operation)))
+        if follows or not subjects or self._find_ids_to_read():
+            return False
+        return subjects.isdisjoint(find_subjects(_describe(operation)))
 
     def _look_up_first(self, reader: ReplyReader) -> Generator[str, None, ReplyReader | None]:
         # Small models call the function that does what was asked, id or no id. Before the user is

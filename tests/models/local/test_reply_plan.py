@@ -626,7 +626,20 @@ def test_an_id_that_is_corrected_is_not_read(talk: Talk) -> None:
 def test_documents_are_searched_when_a_function_has_no_word_of_the_question(talk: Talk) -> None:
     base = FakeKnowledgeBase("PAPERS", ["Parcels go to France, too."], "Shipping.")
     told = "Parcels go to France, too."
-    talk.wishes(ASK, SEARCH, told, ASK, knowledge_bases=[base])
+    talk.wishes(ASK, SEARCH, told, knowledge_bases=[base])
     assert talk.say("Do you ship abroad?").text == told
-    assert talk.say("Where is my order?").stop_reason == "ask_user"
+    for text in ("Where is my order?", "Where is my parcel?"):
+        talk.wishes(ASK, knowledge_bases=[base])
+        assert talk.say(text).stop_reason == "ask_user"
     assert len(base.queries) == 1
+
+
+def test_documents_are_searched_before_a_change_that_the_question_has_no_word_of(
+    talk: Talk,
+) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A visa is needed."], "Rules.")
+    told, visa = "A visa is needed.", "Could I travel if I need a visa for it?"
+    wish = call("request_vacation", start="?", end="?")
+    assert talk.wishes(wish, SEARCH, told, knowledge_bases=[base]).say(visa).text == told
+    asked = talk.wishes(wish, knowledge_bases=[base]).say("Could I request a vacation?")
+    assert asked.stop_reason == "ask_user"
