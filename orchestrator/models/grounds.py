@@ -7,6 +7,7 @@ question would be copied. What the template's author wrote, examples among it, i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import ModelRequest
 from orchestrator.models.user_dates import counts_from_today, find_shift, is_date
 
+# The id of a passage that was found, as the dialect writes it: it is no value of a function.
+_SOURCE = re.compile(r"<source>\n[^<\n]{1,200}\n</source>\n")
 _STEP = "agent_scratchpad"  # the origin of a result that is told as text
 
 
@@ -58,7 +61,7 @@ def collect_grounds(request: ModelRequest) -> Grounds:
     for message in request.messages:
         for index, block in enumerate(message["content"]):
             if "toolResult" in block:
-                returned.append(render_result(block))
+                returned.append(_SOURCE.sub("", render_result(block)))
             elif "text" in block:
                 spans = [span for span in getattr(message, "spans", ()) if span.block == index]
                 texts = _pick_values(block["text"], spans)

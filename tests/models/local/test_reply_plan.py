@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -632,6 +633,18 @@ def test_documents_are_searched_when_a_function_has_no_word_of_the_question(talk
         talk.wishes(ASK, knowledge_bases=[base])
         assert talk.say(text).stop_reason == "ask_user"
     assert len(base.queries) == 1
+
+
+def test_the_id_of_a_passage_is_no_value(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["We ship to France.", "We open at nine."], "Shipping.")
+    talk.wishes(SEARCH, "We ship to France.", knowledge_bases=[base])
+    talk.say("Do you ship abroad?")
+    first, *_ = talk.runtime.prompts
+    found = [text for _, text in talk.runtime.prompts[-1][len(first) :]]
+    sources = re.findall(r"<source>\n(.+)\n</source>", "\n".join(found))
+    assert len(sources) == 2
+    talk.runtime.wishes.append([*(call("get_order", order_id=one) for one in sources), ASK])
+    assert talk.say("Where is my parcel?").stop_reason == "ask_user"
 
 
 def test_documents_are_searched_before_a_change_that_the_question_has_no_word_of(
