@@ -37,6 +37,7 @@ from orchestrator.models.grounds import Grounds, collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
 from orchestrator.models.owners import keep_to_own
 from orchestrator.models.passages import ToldPassage
+from orchestrator.models.read_by_id import ReadById
 from orchestrator.models.scope import (
     FAR,
     FARTHER,
@@ -101,6 +102,7 @@ class _Plan:
         self._check = AnswerCheck(self._grounds, form.unsaid)
         self._is_first = is_first_step(request.messages)
         result = self._grounds.returned[-1] if self._grounds.returned and not self._is_first else ""
+        self._by_id = ReadById(request.messages)
         self._told = ToldPassage(self._grounds.now, result)
         self._must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
         self._usage = Usage()
@@ -108,6 +110,7 @@ class _Plan:
         self._findings = Findings()
         self._vetoes_refusal = False
         self._lacks_search = False
+        self._swaps = False
         self._distance: float | None = None
 
     def run(self) -> Generator[str, None, Decoded]:
@@ -349,7 +352,9 @@ class _Plan:
         self._findings = self._check.find(sentence)
         self._vetoes_refusal = self._is_first and self._is_wrong_refusal(sentence)
         self._lacks_search = self._is_first and self._is_answered_unread(sentence)
-        if not self._findings.fine or self._vetoes_refusal or self._lacks_search:
+        self._swaps = self._by_id.swaps(sentence)
+        wrong = self._swaps or self._vetoes_refusal or self._lacks_search
+        if wrong or not self._findings.fine:
             return False
         return not self._told.leaves(sentence)
 
@@ -400,7 +405,7 @@ class _Plan:
         called = yield from instead()
         if called is not None:
             return called
-        if self._findings.fine:  # it is the answer after all
+        if self._findings.fine and not self._swaps:  # it is the answer after all
             yield reader.show(reader.withheld)
             return reader
         return (yield from self._answer_with(build_grounded_answer(self._grounds), _UNKNOWN))
@@ -429,7 +434,10 @@ class _Plan:
         return made
 
     def _answer_with(self, grammar: str, otherwise: str) -> Generator[str, None, ReplyReader]:
-        reader = CheckedReader(self._form, lambda sentence: self._check.find(sentence).fine)
+        def check(sentence: str) -> bool:
+            return self._check.find(sentence).fine and not self._by_id.swaps(sentence)
+
+        reader = CheckedReader(self._form, check)
         yield from self._ask(grammar, reader)
         yield reader.finish()
         if reader.is_empty:

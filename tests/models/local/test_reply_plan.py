@@ -619,6 +619,26 @@ def test_each_id_of_a_question_is_read(talk: Talk) -> None:
     assert talk.say("Where is 1042, and what is in 1043?").text == told
 
 
+@pytest.mark.parametrize(
+    "told",
+    ["1042 has Dune, and 1043 has Emma.", "1043 arrives on Thursday while 1042 comes on Monday."],
+)
+def test_what_was_read_of_one_id_is_not_told_of_another(talk: Talk, told: str) -> None:
+    first, second = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    talk.wishes(first, second, told, first, told)
+    assert talk.streams("Where is 1042, and what is in 1043?") == "Sorry, I don't know that."
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["1042 has Emma, and 1043 has Dune.", "Neither arrives today.", "1043 and 1042 arrive apart."],
+)
+def test_what_was_read_of_each_id_is_told(talk: Talk, told: str) -> None:
+    first, second = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    talk.wishes(first, second, told)
+    assert talk.streams("Where is 1042, and what is in 1043?") == told
+
+
 def test_an_id_that_is_corrected_is_not_read(talk: Talk) -> None:
     talk.wishes(call("get_order", order_id="1043"), "On Monday.")
     assert talk.say("Not 1042, where is 1043?").text == "On Monday."
