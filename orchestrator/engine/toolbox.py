@@ -98,7 +98,12 @@ class Toolbox:
         """What a well-formed call looks like."""
         protocol = dialect.protocol
         formats = [
-            OperationFormat(tool_name(operation, protocol), operation.schema, only_reads(operation))
+            OperationFormat(
+                tool_name(operation, protocol),
+                operation.schema,
+                only_reads(operation),
+                operation.description,
+            )
             for operation in self.catalog.operations
         ]
         formats += [

@@ -1,7 +1,8 @@
 """Whether a sentence of an answer says nothing that the model has made up.
 
-Numbers over 12, ids, weekdays, dates, and quoted names must stand in the conversation. So must the
-names of makers of language models: the embedded model has learned other assistants' introductions.
+Numbers over 12, ids, weekdays, dates, addresses, people, and quoted names must stand in the
+conversation. So must the names of makers of language models: the embedded model has learned other
+assistants' introductions.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from orchestrator.models.grounds import Grounds
+from orchestrator.models.scope import is_english
 from orchestrator.support.content_words import find_content_words
 from orchestrator.support.numbers import drop_list_marks
 
@@ -22,6 +24,14 @@ _ID = re.compile(
     r"(?<![^\W_])(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[^\W\d_])[^\W_]++(?:[-_][^\W_]++)++(?![^\W_])"
 )
 _QUOTED = re.compile('["“„«「《]([^"“”„«»「」《》\n]{3,120})["”“»」》]')
+_ADDRESS = re.compile(
+    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\bhttps?://[^\s<>)\]]{1,500}"
+)
+# Two words or three with capitals in the middle of an English sentence; the last is a family name.
+_NAME = re.compile(
+    r"(?<=[a-z0-9,;:] )[A-Z][a-zà-ÿ]+ (?:[A-Z][a-zà-ÿ]+ )?(?P<last>[A-Z][a-zà-ÿ]{2,})\b"
+)
+_TAG = re.compile(r"<\s*/?\s*tool", re.IGNORECASE)  # the beginning of a call, as text
 _SPACE = re.compile(r"[\W_]+")
 
 _DAYS = (
@@ -89,6 +99,8 @@ class AnswerCheck:
                 and self._knows_days(sentence)
                 and self._knows_months(sentence)
                 and self._knows_quotations(sentence)
+                and self._knows_addresses(sentence)
+                and self._knows_names(sentence)
             ),
             any(maker not in self._folded for maker in makers),
             self._is_unsaid(sentence),
@@ -137,7 +149,17 @@ class AnswerCheck:
         known = _simplify(self._text)
         return all(_simplify(found) in known for found in _QUOTED.findall(sentence))
 
+    def _knows_addresses(self, sentence: str) -> bool:
+        found = (one.rstrip(".,;:!?").casefold() for one in _ADDRESS.findall(sentence))
+        return all(one in self._folded for one in found)
+
+    def _knows_names(self, sentence: str) -> bool:
+        names = [found["last"].casefold() for found in _NAME.finditer(sentence)]
+        return all(name in self._folded for name in names) or not is_english(sentence)
+
     def _is_unsaid(self, sentence: str) -> bool:
+        if _TAG.search(sentence):
+            return True
         simple = _simplify(sentence)
         return len(simple) > 15 and any(simple in text for text in self._unsaid)
 

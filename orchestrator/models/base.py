@@ -50,6 +50,7 @@ class OperationFormat:
     name: str  # the tool name in the dialect's grammar: `GET::claims::/claims/{id}`, `hr__get_days`
     schema: Mapping[str, Any]  # JSON Schema (`type: object`) of the parameters, without `$ref`s
     reads: bool = False  # whether a call is known to change nothing
+    description: str = ""  # what it does, in its author's words
 
 
 class Scope(Protocol):

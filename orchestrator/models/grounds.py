@@ -7,13 +7,16 @@ question would be copied. What the template's author wrote, examples among it, i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from orchestrator.message import AUTHOR, Block, Message, Text, text_of
 from orchestrator.models.base import ModelRequest
-from orchestrator.models.user_dates import find_shift, is_date
+from orchestrator.models.user_dates import counts_from_today, find_shift, is_date
 
+# The id of a passage that was found, as the dialect writes it: it is no value of a function.
+_SOURCE = re.compile(r"<source>\n[^<\n]{1,200}\n</source>\n")
 _STEP = "agent_scratchpad"  # the origin of a result that is told as text
 
 
@@ -30,13 +33,13 @@ class Grounds(NamedTuple):
     def move_dates(self) -> dict[str, str] | None:
         """The dates of that call as the last input moves them; `None` when it moves none.
 
-        Empty when there is no call to move dates of, they cannot be moved so far, or how far is
-        not clear.
+        Empty when there is no call to move dates of, they cannot be moved so far, how far is not
+        clear, or the input counts from the day on which it is said.
         """
         try:
             shift = find_shift(self.now)
             if shift is None:
-                return None
+                return {} if counts_from_today(self.now) else None
             return {name: shift.move(day) for name, day in (self.dated or {}).items()}
         except (ValueError, OverflowError):
             return {}
@@ -58,7 +61,7 @@ def collect_grounds(request: ModelRequest) -> Grounds:
     for message in request.messages:
         for index, block in enumerate(message["content"]):
             if "toolResult" in block:
-                returned.append(render_result(block))
+                returned.append(_SOURCE.sub("", render_result(block)))
             elif "text" in block:
                 spans = [span for span in getattr(message, "spans", ()) if span.block == index]
                 texts = _pick_values(block["text"], spans)

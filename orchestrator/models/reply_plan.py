@@ -33,11 +33,24 @@ from orchestrator.models.grammar import (
     grammar_of,
     look_ups,
 )
-from orchestrator.models.grounds import collect_grounds, is_first_step
+from orchestrator.models.grounds import Grounds, collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
-from orchestrator.models.scope import FAR, NEAR, REFUSAL, find_subjects, goes_on, refers_back
+from orchestrator.models.owners import keep_to_own
+from orchestrator.models.passages import ToldPassage
+from orchestrator.models.read_by_id import ReadById
+from orchestrator.models.scope import (
+    FAR,
+    FARTHER,
+    NEAR,
+    REFUSAL,
+    find_subjects,
+    goes_on,
+    is_english,
+    refers_back,
+)
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
+from orchestrator.support.words import part_camel_case
 
 Decode = Callable[[str, ReplyReader], Generator[str, None, tuple[Usage, str]]]
 """Decodes a reply under a grammar, into a reader; yields what is to be shown at once."""
@@ -48,6 +61,13 @@ Decoded = tuple[ReplyReader, Usage, str]
 # An input that is longer, or a question, is more than a value that was asked for.
 _BRIEF_WORDS, _BRIEF_CHARS = 12, 120
 _QUESTION = re.compile("[?？؟]")
+_CORRECTION = re.compile(
+    r"\b(?:no|not|sorry|meant|mistake|instead|oops|typo)\b|n['’]t\b", re.IGNORECASE
+)
+# The parts of `REFUSAL`, which small models put in other words around them.
+_REFUSAL = re.compile("can['’]?t help with that|nothing to do with my task", re.IGNORECASE)
+_MY = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
+_LEAST_COPIED = 3  # words that a search has of an older input by no chance
 _DIGITS = re.compile(r"\d+")
 _LEAST_SUBJECTS = 2  # of a question that needs none before it
 _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
@@ -75,24 +95,33 @@ class _Plan:
         self._request = request
         self._form = form
         self._decode = decode
-        self._grounds = collect_grounds(request)
+        grounds = collect_grounds(request)
+        own = keep_to_own(grounds, self._find_ids()) if form.grounded else None
+        self._asks_of_own = own is not None
+        self._grounds = own or grounds
         self._check = AnswerCheck(self._grounds, form.unsaid)
         self._is_first = is_first_step(request.messages)
+        result = self._grounds.returned[-1] if self._grounds.returned and not self._is_first else ""
+        self._by_id = ReadById(request.messages)
+        self._told = ToldPassage(self._grounds.now, result)
         self._must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
         self._usage = Usage()
         self._reason = "end_turn"
         self._findings = Findings()
         self._vetoes_refusal = False
         self._lacks_search = False
+        self._swaps = False
         self._distance: float | None = None
 
     def run(self) -> Generator[str, None, Decoded]:
         reader: ReplyReader | None = None
         if self._form.grounded and self._is_first and not self._must_call:
-            for step in (self._go_on, self._refuse, self._use_id):
+            for step in (self._go_on, self._read_own, self._refuse, self._use_id):
                 reader = yield from step()
                 if reader is not None:
                     break
+        elif self._form.grounded and not self._must_call:
+            reader = yield from self._read_rest()
         if reader is None:
             reader = yield from self._let_decide()
         return reader, self._usage, self._reason
@@ -101,12 +130,14 @@ class _Plan:
         usage, self._reason = yield from self._decode(grammar, reader)
         self._usage = self._usage.plus(usage)
 
-    def _ask_for_call(self, form: CallFormat) -> Generator[str, None, CheckedReader | None]:
+    def _ask_for_call(
+        self, form: CallFormat, grounds: Grounds | None = None
+    ) -> Generator[str, None, CheckedReader | None]:
         """A call that only `form` allows; `None` when it allows none, or the reply was cut."""
         if not _find_callable(form):
             return None
         reader = CheckedReader(self._form)
-        yield from self._ask(grammar_of(form, self._grounds, must_call=True), reader)
+        yield from self._ask(grammar_of(form, grounds or self._grounds, must_call=True), reader)
         return self._settle(reader)
 
     # -- the steps
@@ -154,7 +185,7 @@ class _Plan:
         distance = self._measure()
         if (
             distance is None
-            or distance < FAR
+            or distance < (FARTHER if self._find_searches() else FAR)
             or self._follows_up()
             or _LETTERED.search(self._grounds.now)
         ):
@@ -199,13 +230,42 @@ class _Plan:
         return reader if reads and not ids.isdisjoint(map(str, arguments.values())) else None
 
     def _find_ids_to_read(self) -> set[str]:
-        found: set[str] = set()
-        for operation in _find_callable(self._form):
-            if operation.reads:
-                for schema in _find_required_ids(operation):
-                    examples = read_examples(str(schema.get("description", "")))
-                    found.update(find_formed(examples, [self._grounds.now]))
-        return found
+        descriptions = (str(schema.get("description", "")) for schema in self._find_ids())
+        now = [self._grounds.now]
+        return {id for text in descriptions for id in find_formed(read_examples(text), now)}
+
+    def _find_ids(self) -> list[Mapping[str, Any]]:
+        """The parameters of functions that read what has an id."""
+        reading = (one for one in _find_callable(self._form) if one.reads)
+        return [schema for one in reading for schema in _find_required_ids(one)]
+
+    def _read_own(self) -> Generator[str, None, CheckedReader | None]:
+        # What is the user's own is read anew: the last result is of somebody else's.
+        if not self._asks_of_own:
+            return None
+        return (yield from self._ask_for_call(self._leave_readers_of_ids()))
+
+    def _read_rest(self) -> Generator[str, None, CheckedReader | None]:
+        """A call for an id of the question that no call of the turn had: its answer is made up."""
+        now = self._grounds.now
+        ids = self._find_ids_to_read() if _QUESTION.search(now) else set()
+        made = {str(value) for _, given in self._find_calls_made() for value in given.values()}
+        rest = ids - made
+        if not rest or rest == ids or _CORRECTION.search(now):
+            return None
+        grounds = Grounds(tuple(sorted(rest)), now=" ".join(sorted(rest)))
+        reader = yield from self._ask_for_call(self._leave_readers_of_ids(), grounds)
+        if reader is None or reader.call is None:
+            return None
+        return None if rest.isdisjoint(map(str, reader.call[1].values())) else reader
+
+    def _leave_readers_of_ids(self) -> CallFormat:
+        others = {
+            one.name
+            for one in self._form.operations
+            if not one.reads or not _find_required_ids(one)
+        }
+        return replace(self._form, excluded=self._form.excluded | others)
 
     def _let_decide(self) -> Generator[str, None, ReplyReader]:
         form = self._form
@@ -215,6 +275,8 @@ class _Plan:
         yield reader.finish()
         if reader.raw:
             called = self._settle(reader) or reader
+            if self._is_of_documents(called):
+                return (yield from self._search_instead()) or called
             return (yield from self._look_up_first(called)) or called
         if reader.withheld and reader.is_empty:
             return (yield from self._mend(reader))
@@ -242,9 +304,38 @@ class _Plan:
         if not self._is_first or not isinstance(query, str) or len(now) > _BRIEF_CHARS:
             return query
         needs = goes_on(now) or refers_back(now) or len(find_subjects(now)) < _LEAST_SUBJECTS
-        texts = [self._find_input_before()[:_BRIEF_CHARS] if needs else "", now]
+        before = self._find_input_before()[:_BRIEF_CHARS] if needs else ""
+        query = self._drop_older_inputs(query, before)
         known = find_subjects(query)
-        return " ".join([query, *(text for text in texts if not find_subjects(text) <= known)])
+        texts = [text for text in (before, now) if not find_subjects(text) <= known]
+        return " ".join([*([query] if query else []), *texts]) or now
+
+    def _drop_older_inputs(self, query: str, before: str) -> str:
+        # Small models copy their last search, which has the words of inputs that are answered.
+        for text in self._grounds.said:
+            if len(text.split()) >= _LEAST_COPIED and text not in (self._grounds.now, before):
+                query = query.replace(text, "")
+        return " ".join(query.split())
+
+    def _is_of_documents(self, reader: ReplyReader) -> bool:
+        """Whether a question calls a function that has no word of it, and documents may have.
+
+        Nothing is lost by a search: the function can still be called after it. What is the user's
+        own ("my parcel") stands in no documents.
+        """
+        now, call = self._grounds.now, reader.call
+        if call is None or not self._is_first or not self._form.grounded or self._must_call:
+            return False
+        operation, searches = _find_operation(self._form, call[0]), self._find_searches()
+        if operation is None or call[0] in searches or not searches:
+            return False
+        if not _QUESTION.search(now) or not is_english(now) or _MY.search(now):
+            return False
+        follows = operation.reads and (goes_on(now) or refers_back(now))
+        subjects = find_subjects(now)
+        if follows or not subjects or self._find_ids_to_read():
+            return False
+        return subjects.isdisjoint(find_subjects(_describe(operation)))
 
     def _look_up_first(self, reader: ReplyReader) -> Generator[str, None, ReplyReader | None]:
         # Small models call the function that does what was asked, id or no id. Before the user is
@@ -261,12 +352,20 @@ class _Plan:
         self._findings = self._check.find(sentence)
         self._vetoes_refusal = self._is_first and self._is_wrong_refusal(sentence)
         self._lacks_search = self._is_first and self._is_answered_unread(sentence)
-        return self._findings.fine and not self._vetoes_refusal and not self._lacks_search
+        self._swaps = self._by_id.swaps(sentence)
+        wrong = self._swaps or self._vetoes_refusal or self._lacks_search
+        if wrong or not self._findings.fine:
+            return False
+        return not self._told.leaves(sentence)
 
     def _is_answered_unread(self, sentence: str) -> bool:
         """Whether a question is answered with what nobody has said, and nothing was read of it."""
         now = self._grounds.now
-        if not _QUESTION.search(now) or _QUESTION.search(sentence) or not self._find_searches():
+        if _QUESTION.search(sentence) or not self._find_searches():
+            return False
+        if self._repeats(sentence):
+            return True
+        if not _QUESTION.search(now):
             return False
         if self._grounds.returned:  # in earlier turns: the answer may be of what was found then
             known = find_subjects("\n".join(self._grounds.returned))
@@ -274,11 +373,24 @@ class _Plan:
         numbers = {*_DIGITS.findall(sentence)} - {*_DIGITS.findall(" ".join(self._grounds.said))}
         return bool(numbers) or share_content(sentence, now)
 
+    def _repeats(self, sentence: str) -> bool:
+        """Whether a question that goes on with other words gets the last answer once more."""
+        now, answered = self._grounds.now, self._grounds.answered
+        subjects = find_subjects(now)
+        asks = _QUESTION.search(now) or goes_on(now)
+        return bool(
+            asks
+            and answered
+            and sentence.strip() in answered[-1]
+            and subjects
+            and subjects.isdisjoint(find_subjects(sentence))
+        )
+
     def _find_searches(self) -> set[str]:
         return {one.name for one in _find_callable(self._form) if _SEARCH in one.name}
 
     def _is_wrong_refusal(self, sentence: str) -> bool:
-        if not REFUSAL.startswith(sentence.strip().rstrip(".")) or len(sentence) < len("Sorry, I"):
+        if not _REFUSAL.search(sentence):
             return False
         if self._find_searches():  # nobody knows what is in documents before they are searched
             return True
@@ -293,7 +405,7 @@ class _Plan:
         called = yield from instead()
         if called is not None:
             return called
-        if self._findings.fine:  # it is the answer after all
+        if self._findings.fine and not self._swaps:  # it is the answer after all
             yield reader.show(reader.withheld)
             return reader
         return (yield from self._answer_with(build_grounded_answer(self._grounds), _UNKNOWN))
@@ -322,7 +434,10 @@ class _Plan:
         return made
 
     def _answer_with(self, grammar: str, otherwise: str) -> Generator[str, None, ReplyReader]:
-        reader = CheckedReader(self._form, lambda sentence: self._check.find(sentence).fine)
+        def check(sentence: str) -> bool:
+            return self._check.find(sentence).fine and not self._by_id.swaps(sentence)
+
+        reader = CheckedReader(self._form, check)
         yield from self._ask(grammar, reader)
         yield reader.finish()
         if reader.is_empty:
@@ -336,6 +451,14 @@ def _find_callable(form: CallFormat) -> list[OperationFormat]:
 
 def _find_operation(form: CallFormat, name: str) -> OperationFormat | None:
     return next((one for one in form.operations if one.name == name), None)
+
+
+def _describe(operation: OperationFormat) -> str:
+    """All words that say what an operation is about."""
+    properties = operation.schema.get("properties") or {}
+    words = (f"{name} {schema.get('description', '')}" for name, schema in properties.items())
+    text = part_camel_case(" ".join([operation.name, operation.description, *words]))
+    return re.sub(r"[\W_]+", " ", text)
 
 
 def _find_required_ids(operation: OperationFormat) -> list[Mapping[str, Any]]:

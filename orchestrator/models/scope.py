@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FAR = 0.19
 """An input that is as much nearer to what the agent is not for is out of its scope (measured)."""
 
+FARTHER = 0.3
+"""The same for an agent with documents, of which the scope's examples know nothing (measured)."""
+
 NEAR = 0.08
 """A refusal of an input that is not so far is wrong (measured on few inputs)."""
 

@@ -2,7 +2,8 @@
 
 A number in an id, in a result or in an amount is no day. What is not known to be a date here makes
 the model leave the value open, and the user is asked. "A week later" moves the dates of the last
-call: small models repeat them as they are.
+call: small models repeat them as they are. "Tomorrow" and "next week" are no dates: nobody tells a
+model which day it is, and one that guesses plans for the wrong year.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _JOINTS = frozenset(
     " bis und oder im am der des de du au et à al a y e o bis til tot en".split()
 )
 
-_ONE = "a an one the ein eine einen einem un une una"
+_ONE = "a an one the ein eine einen einem einer un une una"
 _SHIFT = re.compile(
     r"\b(?P<count>\d{1,3}|[^\W\d_]+)\s+"
     r"(?:(?P<day>days?|tage?n?|jours?|d[ií]as?)|(?P<week>weeks?|wochen?|semaines?|semanas?)"
@@ -39,6 +40,29 @@ _SHIFT = re.compile(
     r"(?:(?P<later>later|after|später|danach|plus tard|más tarde|después)"
     r"|earlier|sooner|before|früher|vorher|davor|plus tôt|antes)\b"
     r"|\bthe\s+(?:next|following)\s+(?P<next>day|week|month)\b",
+    re.IGNORECASE,
+)
+
+_SPAN = r"(?:weeks?|months?|wochen?|monate?n?|semaines?|mois|semanas?|mes(?:es)?)"
+_UNIT = rf"(?:{_SPAN}|days?|tage?n?|jours?|d[ií]as?)"
+_WEEKDAY = (
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag"
+    r"|mittwoch|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
+    r"|lunes|martes|miércoles|jueves|viernes|sábado|domingo)"
+)
+# A day for those who know which one it is on. "This day" is one that was named.
+_FROM_TODAY = re.compile(
+    r"\b(?:today|tonight|tomorrow|yesterday|heute|(?<!guten )morgen|übermorgen|gestern"
+    r"|aujourd'hui|demain|hoy|mañana|ayer)\b"
+    rf"|\b(?:next|coming|nächste\w*|kommende\w*|próxim[oa])\s+(?:{_UNIT}|{_WEEKDAY})\b"
+    rf"|\b(?:this|diese\w*|cette|est[ea]|on|am)\s+(?:{_SPAN}|{_WEEKDAY})\b"
+    rf"|\b{_UNIT}\s+(?:prochaine?|que\s+viene)\b"
+    "|今天|明天|后天|昨天|下周|下个月|今日|明日",
+    re.IGNORECASE,
+)
+_AFTER_TODAY = re.compile(
+    rf"\b(?:in|dans|en)\s+(\d{{1,3}}|[^\W\d_]+)\s+{_UNIT}\b"
+    rf"|\b(\d{{1,3}}|[^\W\d_]+)\s+{_UNIT}\s+from\s+(?:now|today)\b",
     re.IGNORECASE,
 )
 
@@ -115,6 +139,13 @@ class Shift(NamedTuple):
         year, month = found.year + years, month + 1
         moved = date(year, month, min(found.day, monthrange(year, month)[1]))
         return (moved + timedelta(self.days)).isoformat()
+
+
+def counts_from_today(text: str) -> bool:
+    """Whether a text without a date names a day by the day on which it is said, as "tomorrow"."""
+    counts = ((one or other).casefold() for one, other in _AFTER_TODAY.findall(text))
+    counted = any(_read_count(count) is not None for count in counts)
+    return bool(counted or _FROM_TODAY.search(text)) and not any(find_dates([text]))
 
 
 def find_shift(text: str) -> Shift | None:

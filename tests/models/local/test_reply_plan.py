@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,17 @@ def test_a_refusal_of_what_is_in_scope_is_no_answer(
     assert talk.say("Raise my salary").text == REFUSAL
 
 
+@pytest.mark.parametrize(
+    "refusal", ["I can't help with that.", "I'm sorry, but I can't help with that, either."]
+)
+def test_a_refusal_in_other_words_of_what_is_in_scope_is_no_answer(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    measure(monkeypatch, I=0.05)
+    talk.wishes(refusal, ASK)
+    assert talk.say("I have a problem with my delivery.").stop_reason == "ask_user"
+
+
 def test_where_the_scope_is_not_known_the_model_decides(talk: Talk) -> None:
     assert talk.wishes(REFUSAL).say("Erzähl mir einen Witz").text == REFUSAL
 
@@ -319,6 +331,17 @@ def test_nothing_is_refused_before_the_papers_are_searched(talk: Talk) -> None:
     assert len(base.queries) == 2
 
 
+def test_what_seems_far_is_searched_before_it_is_refused(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(monkeypatch, Lunch=0.25, Tell=0.45)
+    base = FakeKnowledgeBase("PAPERS", ["Lunch costs nothing."], "Prices.")
+    talk.wishes(REFUSAL, SEARCH, "Lunch costs nothing.", knowledge_bases=[base])
+    assert talk.say("Lunch for guests?").text == "Lunch costs nothing."
+    assert talk.say("Tell me a joke").text == REFUSAL
+    assert len(base.queries) == 1
+
+
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
@@ -342,6 +365,50 @@ def test_a_search_has_the_users_words_and_those_that_they_go_on_with(talk: Talk)
         talk.say(question)
     # What the search has already is not repeated.
     assert base.queries == [f"prices {first}", f"prices {first} {then}", f"prices {then}"]
+
+
+def test_a_search_has_no_words_of_questions_that_are_answered(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A puncture costs 15 euros."], "Prices.")
+    told, first, then = "It is so.", "What does a puncture cost?", "Are dogs welcome upstairs?"
+    copied = SEARCH.replace("prices", f"prices {first}")
+    talk.wishes(SEARCH, told, copied, told, copied, told, knowledge_bases=[base])
+    for question in (first, then, "And is that cheap?"):
+        talk.say(question)
+    assert base.queries == [
+        f"prices {first}",
+        f"prices {then}",
+        f"prices {then} And is that cheap?",
+    ]
+
+
+LOST = "A lost bicycle is reported to the workshop within two days."
+LENT = "A bicycle must never be lent to tourists without helmets."
+
+
+def test_an_answer_stays_with_the_passage_that_it_begins_with(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
+    talk.wishes(SEARCH, f"{LOST} {LENT}", knowledge_bases=[base])
+    assert talk.streams("I lost my bicycle, what now?").strip() == LOST
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What of bicycles that are lost, and of those that are lent?", "What are all rules?"],
+)
+def test_an_answer_to_several_questions_has_several_passages(talk: Talk, question: str) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
+    both = f"{LOST} {LENT}"
+    assert talk.wishes(SEARCH, both, knowledge_bases=[base]).streams(question) == both
+
+
+def test_the_last_answer_is_none_to_a_question_that_goes_on(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST], "Prices.")
+    told = "A key costs nine euros."
+    talk.wishes(SEARCH, LOST, LOST, SEARCH, told, LOST, knowledge_bases=[base])
+    talk.say("I lost my bicycle, what now?")
+    assert talk.say("and my spare key as well").text == told
+    assert talk.say("Thanks for that").text == LOST
+    assert len(base.queries) == 2
 
 
 def request(start: str, end: str) -> str:
@@ -456,3 +523,156 @@ def test_a_title_is_no_sentence(talk: Talk) -> None:
     told = "Dr. Ilse Brandt is here on Monday."
     talk.wishes("Dr. Moreau will see 20 people.", SEARCH, told, knowledge_bases=[base])
     assert talk.say("Which doctor will see me?").text == told
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        "Its customer is John Doe.",
+        "You reach her at emma.doe@example.com.",
+        "It is at https://example.com/1042.",
+    ],
+)
+def test_people_and_addresses_that_nobody_named_are_not_said(talk: Talk, made_up: str) -> None:
+    told = "It arrives on Thursday."
+    looked = call("get_order", order_id="1042")
+    talk.wishes(looked, [made_up, told], looked, told)
+    assert talk.streams("Whose is order 1042").strip() == told
+
+
+def test_people_that_were_named_are_said(talk: Talk) -> None:
+    told = "The order is for Mrs Jane Ashby, and jane@example.com is her address."
+    talk.wishes(told)
+    assert talk.say("For Jane Ashby (jane@example.com), please").text == told
+
+
+def test_the_beginning_of_a_call_is_no_text_of_an_answer(talk: Talk) -> None:
+    looked = call("get_order", order_id="1042")
+    talk.wishes(looked, "It arrives on Thursday. < tool_call>")
+    assert talk.say("Where is 1042?").text.strip() == "It arrives on Thursday."
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["tomorrow", "next week", "in two days", "on Friday", "nächste Woche", "mañana", "下周"],
+)
+def test_days_that_are_counted_from_today_are_asked_for(talk: Talk, said: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    # The dates of the call before, which a small model repeats, cannot be decoded.
+    talk.wishes(first, "Fine.", [first, request("?", "?")])
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    assert talk.say(f"A vacation, {said}").text.startswith("Could you tell me the first day")
+
+
+@pytest.mark.parametrize("said", ["Guten Morgen, once more", "for these days, on that day"])
+def test_what_is_not_counted_from_today_may_be_a_date_that_was_named(talk: Talk, said: str) -> None:
+    first = request("2027-03-01", "2027-03-05")
+    talk.wishes(first, "Fine.", [first])
+    talk.say("Vacation from 2027-03-01 until 2027-03-05 please")
+    talk.say("yes")
+    assert "(start: 2027-03-01, end: 2027-03-05)" in talk.say(said).text
+
+
+def test_a_date_goes_before_a_day_that_is_counted_from_today(talk: Talk) -> None:
+    talk.wishes(request("2027-03-01", "2027-03-05"))
+    said = "Next week off, from 2027-03-01 until 2027-03-05"
+    assert "(start: 2027-03-01, end: 2027-03-05)" in talk.say(said).text
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        ["My friend has 1042, when does hers come?"],
+        ["My sister ordered 1042. Where is it?"],
+        ["Where is my neighbour's order?", "1042"],
+    ],
+)
+def test_the_id_of_somebody_else_is_not_taken_for_ones_own(talk: Talk, others: list[str]) -> None:
+    looked = call("get_order", order_id="1042")
+    first = [looked, "On Thursday."] if len(others) == 1 else [ASK, looked, "On Thursday."]
+    talk.wishes(*first, [looked, "On Thursday.", ASK])
+    for text in others:
+        talk.say(text)
+    assert talk.say("and when do I get mine?").stop_reason == "ask_user"
+
+
+def test_ones_own_id_is_taken_after_that_of_somebody_else(talk: Talk) -> None:
+    hers, own = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    talk.wishes(own, "On Monday.", hers, "On Thursday.", [hers, "On Thursday.", own], "On Monday.")
+    talk.say("My order is 1043. Where is it?")
+    talk.say("My friend has 1042, when does hers come?")
+    assert talk.say("and when does my order come?").text == "On Monday."
+    assert talk.runtime.said[-2] == own
+
+
+def test_an_id_of_nobody_else_may_be_ones_own(talk: Talk) -> None:
+    talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
+    talk.say("Where is 1042?")
+    assert talk.say("and when do I get mine?").text == "On Thursday, as I said."
+
+
+def test_each_id_of_a_question_is_read(talk: Talk) -> None:
+    first, second = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    told = "1042 comes on Thursday, and 1043 on Monday."
+    talk.wishes(first, ["1043 is for you.", second], told)
+    assert talk.say("Where is 1042, and what is in 1043?").text == told
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["1042 has Dune, and 1043 has Emma.", "1043 arrives on Thursday while 1042 comes on Monday."],
+)
+def test_what_was_read_of_one_id_is_not_told_of_another(talk: Talk, told: str) -> None:
+    first, second = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    talk.wishes(first, second, told, first, told)
+    assert talk.streams("Where is 1042, and what is in 1043?") == "Sorry, I don't know that."
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["1042 has Emma, and 1043 has Dune.", "Neither arrives today.", "1043 and 1042 arrive apart."],
+)
+def test_what_was_read_of_each_id_is_told(talk: Talk, told: str) -> None:
+    first, second = call("get_order", order_id="1042"), call("get_order", order_id="1043")
+    talk.wishes(first, second, told)
+    assert talk.streams("Where is 1042, and what is in 1043?") == told
+
+
+def test_an_id_that_is_corrected_is_not_read(talk: Talk) -> None:
+    talk.wishes(call("get_order", order_id="1043"), "On Monday.")
+    assert talk.say("Not 1042, where is 1043?").text == "On Monday."
+
+
+def test_documents_are_searched_when_a_function_has_no_word_of_the_question(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["Parcels go to France, too."], "Shipping.")
+    told = "Parcels go to France, too."
+    talk.wishes(ASK, SEARCH, told, knowledge_bases=[base])
+    assert talk.say("Do you ship abroad?").text == told
+    for text in ("Where is my order?", "Where is my parcel?"):
+        talk.wishes(ASK, knowledge_bases=[base])
+        assert talk.say(text).stop_reason == "ask_user"
+    assert len(base.queries) == 1
+
+
+def test_the_id_of_a_passage_is_no_value(talk: Talk) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["We ship to France.", "We open at nine."], "Shipping.")
+    talk.wishes(SEARCH, "We ship to France.", knowledge_bases=[base])
+    talk.say("Do you ship abroad?")
+    first, *_ = talk.runtime.prompts
+    found = [text for _, text in talk.runtime.prompts[-1][len(first) :]]
+    sources = re.findall(r"<source>\n(.+)\n</source>", "\n".join(found))
+    assert len(sources) == 2
+    talk.runtime.wishes.append([*(call("get_order", order_id=one) for one in sources), ASK])
+    assert talk.say("Where is my parcel?").stop_reason == "ask_user"
+
+
+def test_documents_are_searched_before_a_change_that_the_question_has_no_word_of(
+    talk: Talk,
+) -> None:
+    base = FakeKnowledgeBase("PAPERS", ["A visa is needed."], "Rules.")
+    told, visa = "A visa is needed.", "Could I travel if I need a visa for it?"
+    wish = call("request_vacation", start="?", end="?")
+    assert talk.wishes(wish, SEARCH, told, knowledge_bases=[base]).say(visa).text == told
+    asked = talk.wishes(wish, knowledge_bases=[base]).say("Could I request a vacation?")
+    assert asked.stop_reason == "ask_user"
