@@ -14,7 +14,7 @@ from typing import Any
 from orchestrator.models.grounds import Grounds
 from orchestrator.models.identifiers import find_formed, read_examples
 
-_CLAUSE = re.compile(r"(?<=[.!?;])\s+|,\s+|\s+(?:and|but|while)\s+", re.IGNORECASE)
+_CLAUSE = re.compile(r"(?<=[.!?;])\s++|,\s++|(?<!\s)\s++(?:and|but|while)\s++", re.IGNORECASE)
 _OWN = re.compile(r"\b(?:mine|my own)\b", re.IGNORECASE)
 _MY = re.compile(r"\b(?:my|our)\s+(?P<thing>[^\W\d_]+)", re.IGNORECASE)
 _PRONOUN = re.compile(

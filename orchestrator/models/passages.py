@@ -9,11 +9,10 @@ from orchestrator.support.content_words import find_content_words
 
 # As the dialect writes what was found; what stands inside of it is encoded.
 _CONTENT = re.compile(r"<content>\n(.*?)\n</content>", re.DOTALL)
-# A question of several things, after its first word: "and in Paris?" is of one.
 _SEVERAL = re.compile(
-    r"\S\s.*(?:\b(?:and|all|every\w*|list|und|alle[sn]?|et|tou[st]\w*|y|tod[oa]s?)\b|[?？].*[?？]|[和])",
-    re.IGNORECASE | re.DOTALL,
+    r"\b(?:and|all|every\w*|list|und|alle[sn]?|et|tou[st]\w*|y|tod[oa]s?)\b|和", re.IGNORECASE
 )
+_QUESTION = re.compile("[?？]")
 _SHARE = 0.6  # of a sentence's words stand in the passage that it tells
 _FEW = 2  # words with which a sentence says too little to be compared
 
@@ -23,9 +22,10 @@ class ToldPassage:
 
     def __init__(self, question: str, result: str) -> None:
         """Begins an answer to `question` of what the search with this `result` found."""
-        asks_for_one = not _SEVERAL.search(question)
         self._passages: Sequence[set[str]] = (
-            [find_content_words(text) for text in _CONTENT.findall(result)] if asks_for_one else ()
+            ()
+            if _asks_for_several(question)
+            else [find_content_words(text) for text in _CONTENT.findall(result)]
         )
         self._told: int | None = None
 
@@ -42,3 +42,9 @@ class ToldPassage:
             self._told = shares.index(best) if shares.count(best) == 1 else None
             return False
         return shares[self._told] < _SHARE
+
+
+def _asks_for_several(question: str) -> bool:
+    # After its first word: "and in Paris?" is of one.
+    rest = question.split(maxsplit=1)[-1:]
+    return bool(rest and _SEVERAL.search(rest[0])) or len(_QUESTION.findall(question)) > 1

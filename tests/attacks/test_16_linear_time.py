@@ -62,7 +62,27 @@ Flow.from_text("->" * 500_000 + " a", "pl")
 """
 
 
-@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT, PROGRAM])
+# What the embedded model's harness reads in the user's words
+WORDS = """
+from orchestrator.models.grounds import Grounds
+from orchestrator.models.owners import keep_to_own
+from orchestrator.models.passages import ToldPassage
+from orchestrator.models.user_dates import counts_from_today
+ids = [{"description": "The order's id, such as 1042"}]
+dogs, cats = "Dogs guard heavy wooden gates", "Cats watch small silver fishes"
+found = f"<content>\\n{dogs}\\n</content>\\n<content>\\n{cats}\\n</content>"
+for text in (" " * 1_000_000 + "x", "a " * 500_000, "my friend has " * 70_000):
+    ToldPassage(text, found).leaves(dogs)
+    keep_to_own(Grounds((text, "My friend has 1042"), now="and when do I get mine?"), ids)
+    counts_from_today(text)
+told = ToldPassage("and when?", found)
+assert [told.leaves(dogs), told.leaves(cats)] == [False, True]
+told = ToldPassage("when and where?", found)
+assert [told.leaves(dogs), told.leaves(cats)] == [False, False]
+"""
+
+
+@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT, PROGRAM, WORDS])
 def test_a_long_text_is_gone_through_once(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
