@@ -70,7 +70,7 @@ class _Block(TypedDict):
 
 
 class _Message(TypedDict):
-    role: str
+    role: Literal["user", "assistant"]
     content: list[_Block]
 
 

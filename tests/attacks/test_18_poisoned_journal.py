@@ -13,6 +13,7 @@ from stored_rows import replace_rows
 from whole_agents import XML, agent, answer
 
 from orchestrator import OrchestratorError, SQLiteStore
+from orchestrator.errors import DependencyFailed
 
 ran: list[str] = []
 
@@ -73,12 +74,9 @@ def test_a_journal_cannot_put_other_roles_into_a_prompt(tmp_path: Path) -> None:
         {"role": "user", "content": [{"text": "Hi"}]},
     ]
     asked = poisoned(tmp_path, [json.dumps({**START, "history": history})])
-    try:
+    with pytest.raises(DependencyFailed, match="the journal of session 's-1' cannot be read"):
         asked.invoke("What now?", "s-1")
-    except OrchestratorError:
-        return
-    (request,) = asked.plan.orchestration.model.requests
-    assert {message["role"] for message in request.messages} <= {"user", "assistant"}
+    assert asked.plan.orchestration.model.requests == []
 
 
 @pytest.mark.parametrize("name", ["'; DROP TABLE journal; --", '" OR 1=1 --', "a%_'"])

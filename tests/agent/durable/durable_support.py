@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from left_out import need_dbos
 
 from orchestrator import Agent
 from orchestrator.actions import ActionGroup
@@ -33,6 +32,8 @@ def make_agent(sessions, replies, *actions, **options):
 @pytest.fixture(scope="session")
 def migrated_database():
     """A database with DBOS's tables: to make them takes longer than most tests."""
+    from left_out import need_dbos  # not where a process of its own imports this file
+
     need_dbos()
     from orchestrator.agent.durable import DurableRuns
 
