@@ -416,7 +416,7 @@ def _to_shape(hint: Any) -> Any:
     if hint in (Id, Time):
         return hint
     if origin is Literal:
-        return str
+        return frozenset(inner)
     if origin is list:
         return [_to_shape(inner[0])]
     if origin is tuple:
@@ -434,9 +434,9 @@ def fits(value: Any, hint: type) -> bool:
 _cached_shape = cache(_to_shape)
 
 
-# A shape is a type, `Time` or `Id`; `[shape]` for a list; `(shape, shape)` for a list of that
-# length; a mapping from members to shapes, where `"name?"` may be missing and `str` means every
-# member.
+# A shape is a type, `Time` or `Id`; a set of texts for one of them; `[shape]` for a list;
+# `(shape, shape)` for a list of that length; a mapping from members to shapes, where `"name?"` may
+# be missing and `str` means every member.
 def _fits(value: Any, shape: Any) -> bool:
     if isinstance(shape, type):
         return isinstance(value, shape)
@@ -444,6 +444,8 @@ def _fits(value: Any, shape: Any) -> bool:
         return isinstance(value, dict) and all(
             _member_fits(value, name, inner) for name, inner in shape.items()
         )
+    if isinstance(shape, frozenset):
+        return isinstance(value, str) and value in shape
     if shape is Id:
         return isinstance(value, str) and _UUID.fullmatch(value) is not None
     if shape is Time:

@@ -74,7 +74,9 @@ def test_a_journal_cannot_put_other_roles_into_a_prompt(tmp_path: Path) -> None:
         {"role": "user", "content": [{"text": "Hi"}]},
     ]
     asked = poisoned(tmp_path, [json.dumps({**START, "history": history})])
-    with pytest.raises(DependencyFailed, match="the journal of session 's-1' cannot be read"):
+    with pytest.raises(
+        DependencyFailed, match="record 0 is a 'turn' record without a proper 'history'"
+    ):
         asked.invoke("What now?", "s-1")
     assert asked.plan.orchestration.model.requests == []
 
