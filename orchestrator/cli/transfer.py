@@ -58,7 +58,8 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Overwrite changed files, and remove files of earlier runs that are not needed.",
+        help="Overwrite changed files, and remove templates and schemas of an earlier run that the "
+        "agent no longer has.",
     ),
 ]
 
@@ -156,7 +157,8 @@ def pull(
 ) -> None:
     """Copy an agent from AWS, or any endpoint, into a folder.
 
-    Copies its templates, schemas and collaborators, too. Existing files are not overwritten.
+    Copies its templates, schemas and collaborators, too. Without --force no existing file is
+    overwritten.
 
     [bold]Examples[/bold]
       $ orchestrator pull ABCDEFGHIJ
