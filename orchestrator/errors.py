@@ -239,7 +239,14 @@ class EncryptionError(DependencyFailed):
     """What a store has cannot be decrypted: the key is missing or wrong, or somebody changed it.
 
     Or it is not encrypted, where it has to be.
+
+    Attributes:
+        is_intact: Whether another key, or a newer program, opens it: then nothing is lost.
     """
+
+    def __init__(self, message: str, *, resource: str = "", is_intact: bool = False) -> None:
+        super().__init__(message, resource=resource)
+        self.is_intact = is_intact
 
 
 class ActionOutcomeUnknown(DependencyFailed):

@@ -86,15 +86,14 @@ def agent_name(folder: Path, info: SessionInfo) -> str | None:
 def session_state(sessions: Sessions, info: SessionInfo) -> str:
     """`running`, `waiting`, `undecided`, `interrupted`, `failed` when its last turn did, or `idle`.
 
-    Or `damaged`, when its journal cannot be read, and `encrypted`, when the keys that are given do
-    not open it: the others are listed all the same.
+    Or `encrypted`, when its key is not given, and `damaged`, when its journal cannot be read: the
+    others are listed all the same.
     """
     try:
         session, logs = turn_logs(sessions, info)
-    except EncryptionError:
-        return "encrypted"
-    except DependencyFailed:
-        return "damaged"
+    except DependencyFailed as error:
+        is_intact = isinstance(error, EncryptionError) and error.is_intact
+        return "encrypted" if is_intact else "damaged"
     if session.open is not None:
         return turn_state(sessions, session.open)
     end = (logs[-1].end if logs else None) or {}

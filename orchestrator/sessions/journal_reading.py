@@ -69,10 +69,11 @@ def upgrade_records(records: Sequence[Record], label: str, first: int) -> Iterat
         try:
             upgraded = upgrade_record(record)
         except RecordError as error:
-            is_encrypted = isinstance(error, EncryptedRecordError)
-            raise (EncryptionError if is_encrypted else DependencyFailed)(
+            text = (
                 f"the journal of session {label!r} cannot be read: record {place} {error}; "
-                f"{error.way_out}",
-                resource=label,
-            ) from error
+                f"{error.way_out}"
+            )
+            if isinstance(error, EncryptedRecordError):
+                raise EncryptionError(text, resource=label, is_intact=True) from error
+            raise DependencyFailed(text, resource=label) from error
         yield upgraded

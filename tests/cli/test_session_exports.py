@@ -3,10 +3,13 @@
 import base64
 import json
 import os
+import sqlite3
+from contextlib import closing
 from hashlib import sha256
 
 import pytest
 from cli_support import ANSWER, ORDER, call
+from stored_rows import write_checksums
 
 from orchestrator.sessions import SQLiteStore
 from orchestrator.support.encryption import KEYS
@@ -104,6 +107,20 @@ def test_what_no_given_key_opens_is_encrypted_and_not_damaged(run, kept, monkeyp
     assert states() == ["encrypted", "encrypted"]
     monkeypatch.delenv(KEYS)
     assert states() == ["encrypted", "encrypted"]
+
+
+def test_what_was_changed_though_it_is_encrypted_is_damaged(run, kept, monkeypatch):
+    run("sessions", "export", "--all", kept, "--output", "all.jsonl")
+    monkeypatch.setenv(KEYS, base64.b64encode(b"a" * 32).decode())
+    assert run("sessions", "import", "all.jsonl", "--state", "sealed.sqlite").exit_code == 0
+    with closing(sqlite3.connect("sealed.sqlite")) as db, db:
+        place, record = db.execute("SELECT place, record FROM journal ORDER BY place").fetchone()
+        other = "A" if record[-12] != "A" else "B"
+        changed = record[:-12] + other + record[-11:]
+        db.execute("UPDATE journal SET record = ? WHERE place = ?", (changed, place))
+        write_checksums(db)
+    listed = json.loads(run("sessions", "list", "--state", "sealed.sqlite", "--json").stdout)
+    assert sorted(it["state"] for it in listed) == ["damaged", "idle"]
 
 
 def test_pruning_shows_what_it_would_delete_and_then_does(run, kept):

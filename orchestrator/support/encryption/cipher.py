@@ -48,7 +48,9 @@ def is_sealed(text: object) -> bool:
 def refuse_sealed(text: object, what: str) -> None:
     """Raises an `EncryptionError` for a sealed text, where nobody has a key."""
     if is_sealed(text):
-        raise EncryptionError(f"{what} is encrypted: set {KEYS} to the keys it was written with")
+        raise EncryptionError(
+            f"{what} is encrypted: set {KEYS} to the keys it was written with", is_intact=True
+        )
 
 
 class Cipher:
@@ -124,7 +126,8 @@ class Cipher:
         if not sources:
             raise EncryptionError(
                 f"{what} was encrypted with the key {id[:40]!r}, which is not given: add it to "
-                f"{KEYS}"
+                f"{KEYS}",
+                is_intact=True,
             )
         failure: DependencyFailed | None = None
         for source in sources:
@@ -193,7 +196,9 @@ def _to_text(data: bytes) -> str:
 def _split(text: str, what: str) -> tuple[str, bytes, bytes]:
     version, _, rest = text[len(_MARK) :].partition(":")
     if version != _VERSION and version.isdecimal():
-        raise EncryptionError(f"{what} was encrypted by a newer program: update this one")
+        raise EncryptionError(
+            f"{what} was encrypted by a newer program: update this one", is_intact=True
+        )
     parts = rest.split(":")
     if version != _VERSION or len(parts) != 3:
         raise _damage(what)
