@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -29,13 +30,17 @@ TTL_ATTRIBUTE = "expires"
 
 _BATCH = 25  # (BatchWriteItem: the most requests of one call)
 _MOST_READS = 100  # (BatchGetItem: the most items of one call)
-_TRIES = 8  # of a batch of which the table takes only a part
+_TRIES = 8  # of what the table did not take, or not all of
 _LONGEST_PAUSE = 2.0  # seconds
 _DAY = 86_400
 
 
 class ConditionFailed(Exception):
     """The condition of a write does not hold: nothing was written."""
+
+
+class _TransactionThrottled(Exception):
+    """The table has no capacity for a transaction: nothing was written."""
 
 
 class DynamoTable:
@@ -90,7 +95,10 @@ class DynamoTable:
             ):
                 pass
             except client.exceptions.TransactionCanceledException as error:
-                if not _has_failed_condition(error.response):
+                reasons = _read_reasons(error.response)
+                if reasons & _THROTTLED:
+                    raise _TransactionThrottled from None
+                if not reasons & _CONDITIONS:
                     raise
         raise ConditionFailed
 
@@ -141,7 +149,12 @@ class DynamoTable:
             {kind: {"TableName": self.name, **request} for kind, request in write.items()}
             for write in writes
         ]
-        self.call("transact_write_items", TransactItems=items)
+        for _ in _pause_between_tries():
+            # botocore repeats what was throttled, but not a transaction.
+            with suppress(_TransactionThrottled):
+                self.call("transact_write_items", TransactItems=items)
+                return
+        raise self._build_capacity_error()
 
     def query(
         self,
@@ -193,16 +206,13 @@ class DynamoTable:
     def _call_batch(self, operation: str, request: Any, left: str) -> Iterator[Mapping[str, Any]]:
         # The replies, until the table has taken all of it.
         rest: dict[str, Any] = {self.name: request}
-        for tried in range(_TRIES):
-            if tried:
-                time.sleep(min(0.05 * 2**tried, _LONGEST_PAUSE))
+        for _ in _pause_between_tries():
             reply = self.call(operation, RequestItems=rest)
             yield reply
             rest = reply.get(left) or {}
             if not rest:
                 return
-        text = "takes fewer requests than it is given; raise its capacity"
-        raise self.failure(text, is_outage=True)
+        raise self._build_capacity_error()
 
     def expiry(self) -> Item:
         """The member that has an item deleted in time; none if the URL has no `ttl_days`."""
@@ -238,6 +248,10 @@ class DynamoTable:
         """The error that says `text` of this store."""
         message = f"{self.what} {text}"
         return DependencyFailed(message, resource=self.url.display_name, is_outage=is_outage)
+
+    def _build_capacity_error(self) -> DependencyFailed:
+        text = "takes fewer requests than it is given; raise its capacity"
+        return self.failure(text, is_outage=True)
 
     def damage(self, text: str, way_out: str) -> DependencyFailed:
         """The error that says that the table does not hold what was written to it."""
@@ -284,7 +298,18 @@ def server_time(reply: Mapping[str, Any]) -> float:
         return time.time()
 
 
-def _has_failed_condition(response: Mapping[str, Any]) -> bool:
-    # Two transactions on one item at the same time: the other one goes first.
-    codes = {reason.get("Code") for reason in response.get("CancellationReasons") or ()}
-    return bool(codes & {"ConditionalCheckFailed", "TransactionConflict"})
+def _pause_between_tries() -> Iterator[None]:
+    for tried in range(_TRIES):
+        if tried:
+            time.sleep(min(0.05 * 2**tried, _LONGEST_PAUSE))
+        yield
+
+
+# Why a transaction was cancelled ("TransactWriteItems"). Of two transactions on one item at the
+# same time, the other one goes first.
+_CONDITIONS = frozenset({"ConditionalCheckFailed", "TransactionConflict"})
+_THROTTLED = frozenset({"ProvisionedThroughputExceeded", "ThrottlingError"})
+
+
+def _read_reasons(response: Mapping[str, Any]) -> set[str]:
+    return {str(reason.get("Code")) for reason in response.get("CancellationReasons") or ()}

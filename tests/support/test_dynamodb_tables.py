@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from botocore.stub import Stubber
 
@@ -81,6 +83,7 @@ def test_a_table_that_is_not_there_says_how_to_make_it(dynamodb_url: str) -> Non
     [
         ("ProvisionedThroughputExceededException", 400, True),
         ("RequestLimitExceeded", 400, True),
+        ("TransactionInProgressException", 400, True),
         ("InternalServerError", 500, True),
         ("ServiceUnavailable", 503, True),
         ("AccessDeniedException", 400, False),
@@ -97,6 +100,53 @@ def test_what_may_be_over_soon_is_an_outage(
         with pytest.raises(DependencyFailed) as failed:
             table.get("a", "b")
     assert failed.value.is_outage is is_outage
+
+
+ITEM = {"Put": {"Item": {"pk": {"S": "a"}, "sk": {"S": "b"}}}}
+
+
+def cancel(stubber: Stubber, *reasons: str) -> None:
+    fields = {"CancellationReasons": [{"Code": reason} for reason in reasons]}
+    code = "TransactionCanceledException"
+    stubber.add_client_error("transact_write_items", code, "Cancelled", 400, modeled_fields=fields)
+
+
+@pytest.mark.parametrize("reason", ["ProvisionedThroughputExceeded", "ThrottlingError"])
+def test_a_throttled_transaction_is_repeated(
+    table: DynamoTable, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    with Stubber(table.client) as stubber:
+        cancel(stubber, "None", reason)
+        stubber.add_response("transact_write_items", {})
+        table.transact(ITEM)
+        stubber.assert_no_pending_responses()
+        for _ in range(8):
+            cancel(stubber, reason, "None")
+        with pytest.raises(DependencyFailed, match="raise its capacity") as failed:
+            table.transact(ITEM)
+    assert failed.value.is_outage
+    assert len(waits) == 8 and sum(waits) < 10
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("ConditionalCheckFailed", ConditionFailed),
+        ("TransactionConflict", ConditionFailed),
+        ("ValidationError", DependencyFailed),
+        ("ItemCollectionSizeLimitExceeded", DependencyFailed),
+    ],
+)
+def test_a_transaction_that_is_refused_is_not_repeated(
+    table: DynamoTable, reason: str, kind: type[Exception]
+) -> None:
+    with Stubber(table.client) as stubber:
+        cancel(stubber, "None", reason)
+        with pytest.raises(kind) as failed:
+            table.transact(ITEM)
+    assert not getattr(failed.value, "is_outage", False)
 
 
 def test_a_table_that_cannot_be_reached_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

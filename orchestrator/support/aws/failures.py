@@ -69,7 +69,7 @@ _TIMES = {"RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"}
 _THROTTLED = frozenset(
     """
     ProvisionedThroughputExceededException RequestLimitExceeded ServiceQuotaExceededException
-    SlowDown Throttling ThrottlingException TooManyRequestsException
+    SlowDown Throttling ThrottlingException TooManyRequestsException TransactionInProgressException
     """.split()
 )
 _REFUSED = {"AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
