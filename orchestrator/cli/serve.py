@@ -166,6 +166,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     """
     _check_installed()
     from orchestrator.server import serving
+    from orchestrator.server.process_log import log_requests
     from orchestrator.server.settings import Settings
 
     every, patterns = _parse_models(options.model)
@@ -187,7 +188,7 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     given = {name: it for name, it in vars(options).items() if name != "folder"}
     settings = Settings(**{**given, **converted})
     _check_settings(settings)
-    end_log = serving.log_requests(settings.log_format)
+    end_log = log_requests(settings.log_format)
     # A service's log is read by others than who wrote the files.
     unread = nullcontext() if terminal.err.is_terminal else report_load_errors(None)
     try:

@@ -9,6 +9,9 @@ from typing import Any
 
 from orchestrator.server.request_context import RequestContext, current_request
 
+REQUEST = "orchestrator_request"
+"""The attribute of a record that is the line of a request; it holds its `RequestContext`."""
+
 
 class JsonFormatter(logging.Formatter):
     """Writes a record as one line of ASCII: nothing in it can end the line, or the object."""
@@ -20,7 +23,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
         }
-        own: RequestContext | None = getattr(record, "request", None)
+        own: RequestContext | None = getattr(record, REQUEST, None)
         request = own or current_request.get()
         if own is not None:
             members |= own.list_log_fields()

@@ -17,6 +17,7 @@ from orchestrator.server.access.authenticator import Authenticator
 from orchestrator.server.access.guards import Guard, RawRequest, Refusal
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.fair_loop import go_first
+from orchestrator.server.json_logs import REQUEST
 from orchestrator.server.metrics import ServerMetrics
 from orchestrator.server.operations import Caller
 from orchestrator.server.probes import PROBES, Probes
@@ -244,7 +245,7 @@ class ServerMiddleware:
 def _log_request(visit: RequestContext) -> None:
     if access_log.isEnabledFor(INFO):
         # As `info` does, which looks up its caller for each line.
-        line, extra = visit.format_log_line(), {"request": visit}
+        line, extra = visit.format_log_line(), {REQUEST: visit}
         record = access_log.makeRecord(
             access_log.name, INFO, __file__, 0, "%s", (line,), None, extra=extra
         )

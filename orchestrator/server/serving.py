@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import multiprocessing
 import os
@@ -29,8 +28,8 @@ from orchestrator.server.access.keys import warn_if_readable
 from orchestrator.server.active_requests import ActiveRequests
 from orchestrator.server.app import application
 from orchestrator.server.ids import now
-from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.probes import MetricsApp
+from orchestrator.server.process_log import log_requests
 from orchestrator.server.protocols.http1 import IDLE_SECONDS, Protocol
 from orchestrator.server.responsiveness import responsive
 from orchestrator.server.settings import Settings
@@ -56,8 +55,6 @@ _WORKER_SECONDS = 60
 _SPARE_SECONDS = 5.0
 # Scrapes of metrics at once.
 _SCRAPES = 16
-# The logger of what serves: of requests that are none, and of its processes.
-_SERVING = "uvicorn.error"
 
 
 def serve(settings: Settings, report: Callable[[str, ServerState], None]) -> None:
@@ -207,47 +204,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
-
-
-def log_requests(log_format: str = "text") -> Callable[[], None]:
-    """Logs requests and what goes wrong on stderr, until the returned function is called.
-
-    `log_format` is `text`, or `json` for an object a line.
-    """
-    log = get_logger("orchestrator.server")
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(message)s")
-    handler.setFormatter(JsonFormatter() if log_format == "json" else text)
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    serving = logging.getLogger(_SERVING)
-    serving.addHandler(forwarding := _ForwardingHandler())
-    # The rest of this program, whose warnings the command line writes as notes elsewhere.
-    package, warnings = get_logger("orchestrator"), _ForwardingHandler(logging.WARNING)
-    replaced, package.handlers = package.handlers, [warnings]
-    # What no handler takes: records of the event loop, of a database's driver, of an exporter.
-    unhandled, logging.lastResort = logging.lastResort, warnings
-
-    def end() -> None:
-        logging.lastResort = unhandled
-        package.handlers = replaced
-        serving.removeHandler(forwarding)
-        log.removeHandler(handler)
-        log.propagate = True
-
-    return end
-
-
-class _ForwardingHandler(logging.Handler):
-    """Has other loggers' records in the server's own log.
-
-    Without a handler Python writes them to stderr as they are: without a time, over many lines, and
-    no JSON where the log is JSON.
-    """
-
-    def emit(self, record: logging.LogRecord) -> None:
-        _log.handle(record)
 
 
 @contextmanager

@@ -40,7 +40,11 @@ def _escape_character(found: re.Match[str]) -> str:
     return _ENCODE(found[0])[0].decode("ascii")
 
 
-# A record's `frames`, and an error's traceback, are lines; each is indented, as no record is.
+FRAMES = "orchestrator_frames"
+"""The attribute of a record that holds the lines of a traceback without the error's text."""
+
+
+# The frames, an error's traceback and the stack are lines; each is indented, as no record is.
 def _escape_record(record: logging.LogRecord) -> bool:
     try:
         message = record.getMessage()
@@ -49,7 +53,9 @@ def _escape_record(record: logging.LogRecord) -> bool:
         record.msg, record.args = message, None
     if (escaped := escape(message)) != message:
         record.msg, record.args = escaped, None
-    frames: str = getattr(record, "frames", "")
+    frames: str = getattr(record, FRAMES, "")
+    if record.stack_info:
+        frames, record.stack_info = f"{frames}{record.stack_info}\n", None
     if record.exc_info and record.exc_info[0] is not None:
         frames += "".join(format_exception(*record.exc_info))
     if frames:

@@ -22,7 +22,7 @@ import orchestrator
 from orchestrator.actions.handler_modules import _print
 from orchestrator.server.json_logs import JsonFormatter
 from orchestrator.server.path_redaction import PathRedactor
-from orchestrator.server.serving import _ForwardingHandler
+from orchestrator.server.process_log import _ForwardingHandler
 from orchestrator.server.wire.faults import log_failure
 from orchestrator.support.logs import escape, get_logger
 
@@ -209,7 +209,8 @@ def test_every_logger_of_the_package_is_made_in_one_place() -> None:
         "agent/durable/worker.py: logging.getLogger('dbos')",
         "cli/commands.py: logging.getLogger('orchestrator')",
         "cli/terminal.py: logging.getLogger('orchestrator.handler')",
-        "server/serving.py: logging.getLogger(_SERVING)",
+        "server/process_log.py: logging.getLogger('uvicorn.error')",
+        "server/process_log.py: logging.getLogger('py.warnings')",
         "server/supervisor.py: logging.getLogger('uvicorn.error')",
         "support/logs.py: logging.getLogger(name)",
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.server.operations import Fault
-from orchestrator.support.logs import get_logger
+from orchestrator.support.logs import FRAMES, get_logger
 
 _LOG = get_logger("orchestrator.server")
 
@@ -83,7 +83,7 @@ def log_failure(error: BaseException, request_id: str) -> None:
         frames += [f"{names[-1]}\n", *format_tb(cause.__traceback__)]
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     reason = " because of ".join(names)
-    _LOG.error("request %s failed: %s", request_id, reason, extra={"frames": "".join(frames)})
+    _LOG.error("request %s failed: %s", request_id, reason, extra={FRAMES: "".join(frames)})
 
 
 def choose_exception(name: str, modelled: Collection[str]) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import sqlite3
+import threading
+import warnings
 from contextlib import closing
 from pathlib import Path
 from urllib.error import HTTPError
@@ -17,6 +20,7 @@ from serving_support import Start
 from waiting import until
 
 from orchestrator import Sessions, SQLiteStore
+from orchestrator.server.process_log import log_requests
 
 UPGRADE = (
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -79,3 +83,44 @@ def test_what_a_database_driver_logs_has_a_line_of_the_same_form(
     code, log = server.end()
     records = [json.loads(line) for line in log.splitlines()]
     assert (code, "psycopg.pool" in {it["logger"] for it in records}) == (0, True)
+
+
+def test_whatever_a_handler_logs_is_a_line_of_the_same_form(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])  # pytest's take all records
+    log = logging.getLogger("a_handler_of_users")
+    end = log_requests("json")
+    try:
+        # Names that this program's own records once had
+        log.warning("slow", stack_info=True, extra={"frames": [1], "request": {"id": 7}})
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            log.exception("failed", extra={"frames": 3})
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("old\nstyle", DeprecationWarning, stacklevel=1)
+        thread = threading.Thread(target=int, args=["x"], name="of-a-handler")
+        thread.start()
+        thread.join()
+    finally:
+        end()
+    slow, failed, old, ended = (json.loads(it) for it in capfd.readouterr().err.splitlines())
+    assert (slow["message"], failed["message"]) == ("slow", "failed")
+    assert "test_process_log" in slow["traceback"] and "ValueError: wrong" in failed["traceback"]
+    assert old["logger"] == "py.warnings" and "DeprecationWarning: old" in old["message"]
+    assert "'of-a-handler'" in ended["message"] and "ValueError" in ended["traceback"]
+
+
+def test_the_log_ends_as_it_began() -> None:
+    def look() -> list[object]:
+        names = ("orchestrator", "orchestrator.server", "uvicorn.error", "py.warnings")
+        handlers = [list(logging.getLogger(name).handlers) for name in names]
+        return [*handlers, logging.lastResort, threading.excepthook, warnings.showwarning]
+
+    before = look()
+    end = log_requests()
+    assert look() != before
+    end()
+    assert look() == before
