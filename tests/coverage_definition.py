@@ -206,6 +206,8 @@ def _agent_probes() -> Iterator[tuple[str, dict[str, Any], Used]]:
     recent: Used = lambda p: kept(p).max_recent_sessions == 2  # noqa: E731
     yield f"{memory}.sessionSummaryConfiguration.maxRecentSessions", most, recent
     yield "awsCompat[]: single_knowledge_base", _compat(), lambda p: p.shortcut
+    traced: Used = lambda p: "trace" in p.features.aws_compat  # noqa: E731
+    yield "awsCompat[]: trace", {"awsCompat": ["trace"]}, traced
     yield "limits", {"limits": {"iterations": 3}}, lambda p: p.limits.iterations == 3
 
 
@@ -331,13 +333,13 @@ _UNUSED = {
     "agentResourceRoleArn": "for Bedrock",
     "customerEncryptionKeyArn": "for Bedrock",
     "tags": "for Bedrock",
-    f"{_GROUPS}.description": "no prompt holds it",
+    f"{_GROUPS}.description": "no prompt contains it",
 }
 _NOTES = {
-    "agentId": "as GetAgent tells it",
+    "agentId": "as GetAgent returns it",
     f"{_GROUPS}.parentActionGroupSignature: AMAZON.CodeInterpreter": "on Linux",
     f"{_GROUPS}.parentActionGroupSignatureParams": "settings of the code interpreter",
-    f"{_PROMPT}.promptState: DISABLED": "of ORCHESTRATION: the input goes to the model as it is",
+    f"{_PROMPT}.promptState: DISABLED": "for ORCHESTRATION: the input goes to the model unchanged",
 }
 _PARTS = (
     ("CreateAgent", "", AgentDefinition),
@@ -347,7 +349,7 @@ _PARTS = (
 )
 OURS = frozenset(
     (
-        *("agentId", "awsCompat[]: single_knowledge_base", "limits"),
+        *("agentId", "awsCompat[]: single_knowledge_base", "awsCompat[]: trace", "limits"),
         *("guardrailConfiguration.file", "guardrailConfiguration.checkResults"),
         *("customOrchestration.executor.lambda: a handler file", f"{_TEAM}.agentDescriptor.folder"),
         *(f"{_BASES}.{name}" for name in ("folder", "embedder", "chunkingConfiguration")),

@@ -41,11 +41,13 @@ Row = tuple[str, ...]
 HEAD = """\
 # Coverage
 
-Which features of Amazon Bedrock Agents work here. `python tests/coverage_page.py` writes this
-page from the code and AWS's service models (botocore {version}); a test fails when it is out of
+This page lists which operations, members and features of Amazon Bedrock Agents work here.
+`python tests/coverage_page.py` writes it: names come from AWS's service models (botocore
+{version}), and each state is found out by running the code. A test fails when the page is out of
 date.
+[Coming from Bedrock](docs/from-bedrock.md) says where to find each feature.
 
-| state | means |
+| state | meaning |
 |---|---|
 | works | it does what Bedrock documents; tests run it |
 | renders | `orchestrator render` shows its template; no turn uses it yet |
@@ -53,7 +55,10 @@ date.
 | refused | a definition or request that uses it is refused, with an error that names it |
 | ignored | only Bedrock sets it; in a file it is ignored |
 | never made | no trace here has this member |
+| server only | the server answers it; Python has no method for it |
 | not yet | it is not supported |
+
+"Ours" in a note marks what Bedrock does not have.
 """
 
 
@@ -62,7 +67,7 @@ def build() -> str:
     here = ("member", "state", "here")
     sections = [
         ("Ways in", ("way", "state"), ways()),
-        ("Operations", ("operation", "service", "state", "in Python"), wire.operations()),
+        ("Operations in Python", ("operation", "service", "state", "in Python"), in_python()),
         ("Operations of the server", ("service", "state", "operations"), server.operations()),
         ("InvokeAgent", here, wire.invoke_agent()),
         ("InvokeAgent's events", ("event", "state", "here"), events()),
@@ -70,7 +75,7 @@ def build() -> str:
         ("The agent's definition", ("member", "state", "note"), definition(runs)),
         ("Stages", ("stage", "state", *dialects()), stages()),
         ("Placeholders", ("placeholder", "stage", "state", *dialects()), placeholders()),
-        ("Retrieve", ("member", "a folder", "a knowledge base of Bedrock's"), wire.retrieve()),
+        ("Retrieve", ("member", "a folder", "a knowledge base in Bedrock"), wire.retrieve()),
         ("Local guardrails", ("member of CreateGuardrail", "state", "how"), wire.guardrails()),
         ("Guardrails in traces", ("assessment of ApplyGuardrail", "state"), wire.assessments()),
         ("Lambda event of an action", ("member", "state"), lambda_events()),
@@ -86,8 +91,8 @@ def build() -> str:
         ("Trace", ("member", "state"), trace_members()),
         ("Stop reasons of models", ("Converse's stop reason", "the turn"), stop_reasons()),
         ("Nodes of flows", ("type", "state"), flows.node_types()),
-        ("The workflow language", ("of the language", "state"), pl.language()),
-        ("PPE scripts", ("of the language", "state"), ppe.language()),
+        ("The workflow language", ("construct", "state"), pl.language()),
+        ("PPE scripts", ("construct", "state"), ppe.language()),
     ]
     head = HEAD.format(version=botocore.__version__)
     return "\n".join([head, *(section(*one) for one in sections)])
@@ -101,28 +106,33 @@ def section(title: str, heads: Row, rows: Iterable[Row]) -> str:
 
 
 NOTES = {
-    "Operations": "Of the services `bedrock-agent-runtime` and `bedrock-runtime`.",
+    "Operations in Python": "What the operations of `bedrock-agent-runtime`, and those of "
+    "`bedrock-runtime` that an agent needs, are called in Python.",
     "Operations of the server": "The operations of `orchestrator serve`. "
     "An operation that is not supported answers a `ValidationException` that names it. "
     + server.summary(),
-    "InvokeAgent": "Options of `Agent.invoke` and its kind, in Bedrock's spelling or Python's "
-    "(`memory_id=`); `sessionState` may be given whole or by its members (`session_attributes=`).",
-    "InvokeInlineAgent": "What defines the agent is `Agent.inline`'s, the rest `invoke`'s.",
-    "Stages": "For each dialect: whether the stage is on when the definition says nothing of it.",
-    "Placeholders": "A placeholder that works has a value in every dialect; one that is empty "
-    "stands for something that there is not here. The last columns say for which models AWS "
+    "InvokeAgent": "These are options of `Agent.invoke`, `stream`, `ainvoke` and `astream`, in "
+    "Bedrock's spelling or in Python's (`memory_id=`). Give `sessionState` whole, or its members "
+    "(`session_attributes=`).",
+    "InvokeInlineAgent": "Members that define the agent are arguments of `Agent.inline`, the "
+    "others of `invoke`.",
+    "Stages": "For each dialect: whether the stage is on if the definition does not mention it.",
+    "Placeholders": "A placeholder that works has a value in every dialect. One that is empty "
+    "stands for something that does not exist here. The last columns say for which models AWS "
     "documents the name.",
-    "The workflow language": "Each is tried in a program that runs; see docs/flows.md.",
-    "Nodes of flows": "Each type that works is invoked with boto3 in tests/server/flows; what else "
-    "there is to say is in docs/bedrock-flows.md.",
-    "PPE scripts": "Each is tried in a script that runs; see docs/ppe.md.",
-    "Local guardrails": "A guardrail of Bedrock's does what Bedrock does. Here, what is refused "
-    "may be left out by name (`notEnforced`).",
-    "Trace": "Members that turned up when turns of every kind were run. Below one that did not, "
-    "nothing is listed.",
+    "The workflow language": "Each construct is tried in a program that runs. "
+    "[Scripts](docs/flows.md) describes the language.",
+    "Nodes of flows": "Each type that works is invoked with boto3 in tests/server/flows. "
+    "[Bedrock Flows](docs/bedrock-flows.md) describes the nodes and their limits.",
+    "PPE scripts": "Each construct is tried in a script that runs. "
+    "[PPE scripts](docs/ppe.md) describes the language.",
+    "Local guardrails": "A guardrail in Bedrock does what Bedrock does. For a local one, name in "
+    "`notEnforced` what is refused, and it is left out.",
+    "Trace": "A member works if it turned up when turns of every kind were run. The members of one "
+    "that did not turn up are not listed. [Traces](docs/traces.md) describes the parts.",
     "The agent's definition": "Members of CreateAgent, CreateAgentActionGroup, "
-    "AssociateAgentKnowledgeBase and AssociateAgentCollaborator, and our own, each tried in an "
-    "agent that is loaded and answers.",
+    "AssociateAgentKnowledgeBase and AssociateAgentCollaborator, and our own. Each is tried in an "
+    "agent that is loaded and answers. [Agents](docs/agents.md) describes them.",
 }
 
 
@@ -138,7 +148,12 @@ def ways() -> Iterator[Row]:
     yield "command line (`orchestrator`)", "works"
     services = ", ".join(code(name) for name in SERVICES)
     yield f"HTTP, for unmodified boto3 clients of {services}", "works"
-    yield "flows (`bedrock-agent`'s Flow), by the server; see docs/bedrock-flows.md", "works"
+    yield "Bedrock Flows, through the server; see [Bedrock Flows](docs/bedrock-flows.md)", "works"
+
+
+def in_python() -> Iterator[Row]:
+    """Operations with a counterpart in Python, those of the server alone, and the others."""
+    return wire.operations(server.supported("bedrock-agent-runtime"))
 
 
 _EVENTS = {
@@ -246,14 +261,15 @@ def lambda_responses() -> Iterator[Row]:
         return any(name in note for note in read(operation, "b", response=members).notes)
 
     compared = "compared with the call; a difference is noted"
-    yield "`messageVersion`", state(bool(read(_API, "b", messageVersion="2").notes)), "noted"
+    other = read(_API, "b", messageVersion="2")
+    yield "`messageVersion`", state(bool(other.notes)), "another than 1.0 is noted"
     for name in ("actionGroup", "function", "apiPath", "httpMethod"):
         yield code(f"response.{name}"), state(noted(**{name: "x"})), compared
     failed = read(_API, "b", response={"httpStatusCode": 500})
     yield (
         "`response.httpStatusCode`",
         state(failed.http_status == 500),
-        ("the body goes to the model whatever it is, as in Bedrock; 400 and more is noted"),
+        ("the model reads the body whatever the status is, as in Bedrock; 400 and more is noted"),
     )
     yield "`response.responseBody`", state(read(_API, "b").text == "b"), "the model reads it"
     yield (
@@ -269,13 +285,17 @@ def lambda_responses() -> Iterator[Row]:
         path = code(f"response.functionResponse.responseState: {said}")
         yield path, state(found.state == said), here
     attributes = read(_PLAIN, "b", sessionAttributes={"x": "1"})
-    yield "`sessionAttributes`", state(attributes.session_attributes == {"x": "1"}), "replaced"
+    yield (
+        "`sessionAttributes`",
+        state(attributes.session_attributes == {"x": "1"}),
+        "they replace the session's",
+    )
     attributes = read(_PLAIN, "b", promptSessionAttributes={"x": "1"})
     kept = attributes.prompt_session_attributes == {"x": "1"}
-    yield "`promptSessionAttributes`", state(kept), "replaced"
+    yield "`promptSessionAttributes`", state(kept), "they replace the turn's"
     one = [{"knowledgeBaseId": "KB12345678", "retrievalConfiguration": {"x": 1}}]
     found = read(_PLAIN, "b", knowledgeBasesConfiguration=one).knowledge_bases
-    told = "later searches of the turn are made so"
+    told = "later searches of the turn use it"
     yield "`knowledgeBasesConfiguration`", state(found == {"KB12345678": {"x": 1}}), told
 
 
@@ -295,7 +315,7 @@ def members_of(shape: Any, path: Row, made: set[Row]) -> Iterator[Row]:
         if member.type_name == "list":
             at, member = (*path, f"{name}[]"), member.member
         if member.name == "RetrievedReference":
-            yield code(".".join(at)), "works: as the knowledge base gave it"
+            yield code(".".join(at)), "works: as the knowledge base returned it"
         elif member.type_name == "structure" and any(one[: len(at)] == at for one in made):
             yield from members_of(member, at, made)
         else:
@@ -320,7 +340,7 @@ def _after(reason: str) -> str:
     except OrchestratorError as error:
         return f"fails: `{type(error).__name__}`"
     if len(model.requests) > 1:
-        return "goes on with the calls" if called else "a broken reply: the model is asked again"
+        return "carries out the calls" if called else "a broken reply: the model is asked again"
     answered = f"stop reason `{reply.stop_reason}`"
     return f"ends with the answer, {answered}" if reply.text == "Hello." else f"ends, {answered}"
 

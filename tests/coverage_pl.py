@@ -93,9 +93,10 @@ _TRIED = (
     _Tried("`@condition_judge`", '@condition_judge("x", ["a", "b"]) -> c', "b",
            ([{"toolUse": {"toolUseId": "1", "name": "choose", "input": {"choice": "b"}}}],)),
     _Tried("`@exit`", "@exit(msg='bye $a')\nnever -> b", "bye 1", given={"a": 1}),
-    _Tried("`FOR` over lists, texts, keys; in loops", "FOR $x in $a:\n    FOR $y in 'bc':\n        "
-           "@same('$x$y') >> out\n    END\nEND\n@same($out) -> all", ["kb", "kc"],
+    _Tried("`FOR` over lists and keys; in loops", "FOR $x in $a:\n    FOR $y in ['b', 'c']:\n"
+           "        @same('$x$y') >> out\n    END\nEND\n@same($out) -> all", ["kb", "kc"],
            given={"a": {"k": 1}}),
+    _Tried("`FOR` over a text is refused", "FOR $x in 'bc':\n    @same($x) -> a\nEND", FlowError),
     _Tried("`IF`, `elif`, `else`; `and or not in < == …`", "IF $a > 3 and not 'x' in $b:\n    "
            "@same(1) -> c\nelif $a in [1, 2]:\n    @same(2) -> c\nelse:\n    @same(3) -> c\nEND", 2,
            given={"a": 2, "b": []}),

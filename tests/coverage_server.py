@@ -13,15 +13,16 @@ Row = tuple[str, ...]
 # Why an operation is not there, by a part of its name.
 REASONS = {
     "RetrievalInstruction": "only AgenticRetrieveStream uses them",
-    "AgenticRetrieveStream": "how Amazon's own agent searches is not documented; an agent with "
-    "knowledge bases does it here",
-    "VpcConfiguration": "knowledge bases here are files of this machine, in no VPC",
-    "DocumentAcl": "documents have no access control lists here; tenants have keys",
-    "GetDocumentContent": "it answers with a presigned URL, which needs no signature; the server "
-    "serves nobody without one",
-    "OptimizePrompt": "it rewrites prompts with a model and instructions of Amazon's",
-    "AsyncInvoke": "models that answer later make video or embed it, and none of those is here",
-    "InvokeModelWithBidirectionalStream": "models that listen while they speak are not here",
+    "AgenticRetrieveStream": "AWS does not document how its own agent searches; use an agent with "
+    "knowledge bases",
+    "VpcConfiguration": "knowledge bases here are files on this machine, in no VPC",
+    "DocumentAcl": "documents have no access control lists here; each tenant has its key",
+    "GetDocumentContent": "it answers with a presigned URL, which works without a signature; the "
+    "server serves no request without one",
+    "OptimizePrompt": "it rewrites prompts with a model and instructions that only Amazon has",
+    "AsyncInvoke": "only models that make or embed video need them, and there are none here",
+    "InvokeModelWithBidirectionalStream": "only models that listen while they speak need it, "
+    "and there are none here",
 }
 
 
@@ -31,7 +32,7 @@ def operations() -> Iterator[Row]:
         if there:
             yield f"`{service}`", f"works ({len(there)})", _format_names(there)
         if service == "bedrock":
-            reason = "they manage what Amazon runs: its models, jobs and accounts"
+            reason = "they manage models, jobs and accounts that Amazon runs"
             yield f"`{service}`", f"not yet ({len(missing)})", f"all others: {reason}"
             continue
         for reason in dict.fromkeys(map(_find_reason, missing)):
@@ -45,6 +46,11 @@ def _list_operations() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         return Api(world.operations()).list_operations()
     finally:
         world.close()
+
+
+def supported(service: str) -> tuple[str, ...]:
+    """The operations of a service that have a handler."""
+    return _list_operations()[service][0]
 
 
 def _format_names(names: Sequence[str]) -> str:

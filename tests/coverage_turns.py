@@ -248,18 +248,33 @@ def _routing_with_return() -> Feature:
 class _Programs:
     """Returns what the code interpreter does, whose sandbox is not on every machine."""
 
+    def __init__(self, output: str, error: str = "") -> None:
+        self._details = {
+            "executionOutput": output,
+            "executionError": error,
+            "executionTimeout": bool(error),
+        }
+
     def call(self, call: Any, context: Any) -> ActionResult:
         files = ({"name": "a.txt", "type": "text/plain", "bytes": b"2"},)
-        told = {"executionOutput": "2", "executionError": "", "executionTimeout": False}
-        return ActionResult("2", files=files, details=told)
+        return ActionResult("2", files=files, details=self._details)
+
+
+def _run_program(programs: _Programs) -> Feature:
+    run = ("get::codeinterpreteraction::execute", {"code": "print(1 + 1)"})
+    model = NATIVE.model([NATIVE.calls(run), answer("Two.")])
+    group = ActionGroup("code", signature="AMAZON.CodeInterpreter", executor=programs)
+    return agent(model, [group]), [model], None
 
 
 @_feature
 def _code() -> Feature:
-    run = ("get::codeinterpreteraction::execute", {"code": "print(1 + 1)"})
-    model = NATIVE.model([NATIVE.calls(run), answer("Two.")])
-    group = ActionGroup("code", signature="AMAZON.CodeInterpreter", executor=_Programs())
-    return agent(model, [group]), [model], None
+    return _run_program(_Programs("2"))
+
+
+@_feature
+def _slow_code() -> Feature:
+    return _run_program(_Programs("", "TimeoutError"))
 
 
 @_feature

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from pydoc import locate
 from tempfile import TemporaryDirectory
@@ -49,7 +49,7 @@ _OTHERS = ("ApplyGuardrail", "Converse", "ConverseStream", "InvokeModel",
            "InvokeModelWithResponseStream")  # fmt: skip
 
 
-def operations() -> Iterator[Row]:
+def operations(of_server: Collection[str]) -> Iterator[Row]:
     """Operations of the agents' runtime, and those of the models' that an agent needs."""
     for name, here in _OPERATIONS.items():
         which = "bedrock-runtime" if name in _OTHERS else "bedrock-agent-runtime"
@@ -57,8 +57,12 @@ def operations() -> Iterator[Row]:
         for one in here:
             assert locate(f"orchestrator.{one}") is not None, one
         yield code(name), which, "works", ", ".join(map(code, here))
-    left = [code(name) for name in service().operation_names if name not in _OPERATIONS]
-    yield ", ".join(left), "bedrock-agent-runtime", "not yet", ""
+    left = [name for name in service().operation_names if name not in _OPERATIONS]
+    for which, names in (
+        ("server only", [it for it in left if it in of_server]),
+        ("not yet", [it for it in left if it not in of_server]),
+    ):
+        yield ", ".join(map(code, names)), "bedrock-agent-runtime", which, ""
 
 
 # Members of InvokeAgent and InvokeInlineAgent
@@ -91,7 +95,7 @@ _TOLD = {
     "agentId": "which `Agent` is invoked; `agent_id=` names it in traces",
     "agentAliasId": "`alias_id=` names it in traces",
     "enableTrace": "`reply.trace` is made when it is read",
-    "streamingConfigurations.streamFinalResponse": "`Agent.stream` streams, whatever it says",
+    "streamingConfigurations.streamFinalResponse": "`Agent.stream` streams whatever this says",
 }
 
 
@@ -109,7 +113,11 @@ def _given(members: Mapping[str, Any], state_name: str, ask: Callable[..., bool]
         elif name in _TOLD:
             yield code(name), "works", _TOLD[name]
         elif name == "bedrockModelConfigurations":
-            yield code(name), state(_is_quicker()), "the server; in Python `BedrockModel(latency=)`"
+            yield (
+                code(name),
+                state(_is_quicker()),
+                "through the server; in Python `BedrockModel(latency=)`",
+            )
         elif name == "sourceArn":
             yield code(name), "kept, not used", "for Bedrock"
         elif getattr(members[name], "members", None) and name in _INVOKE:
@@ -178,7 +186,11 @@ def invoke_inline_agent() -> Iterator[Row]:
         together = next((names for names in _TOGETHER if name in names), (name,))
         found = state(_defined({one: _INLINE[one] for one in together}))
         if name == "bedrockModelConfigurations":
-            yield code(name), state(_asks_to_be_quick()), "of models of Bedrock that are named"
+            yield (
+                code(name),
+                state(_asks_to_be_quick()),
+                "for Bedrock models that the definition names by id",
+            )
         elif name in _BEDROCKS:
             assert found == "works", name
             yield code(name), "kept, not used", "for Bedrock"
@@ -238,10 +250,10 @@ def retrieve() -> Iterator[Row]:
         if name == "retrievalConfiguration":
             yield from _retrieval(shape.members[name])
         elif name == "guardrailConfiguration":
-            yield code(name), "`guardrailConfiguration.checkResults` of the agent", "works"
+            yield code(name), "by the agent's `guardrailConfiguration.checkResults`", "works"
         else:
             told = "works" if name in known else "not yet"
-            yield code(name), told if name != "nextToken" else "has no pages", told
+            yield code(name), told if name != "nextToken" else "all results come at once", told
 
 
 def _retrieval(shape: Any) -> Iterator[Row]:
@@ -298,11 +310,11 @@ _POLICIES: Mapping[str, tuple[Any, str]] = {
     "wordPolicyConfig.wordsConfig": ([{"text": "bomb"}], ""),
     "wordPolicyConfig.managedWordListsConfig": (
         [{"type": "PROFANITY"}],
-        "with a list of your own: `wordsFile`",
+        "give your own list as `wordsFile`",
     ),
     "sensitiveInformationPolicyConfig.regexesConfig": (
         [{"name": "r", "pattern": "bomb", "action": "BLOCK"}],
-        "RE2's expressions",
+        "RE2's syntax",
     ),
     "contentPolicyConfig.filtersConfig": (
         [{"type": "HATE", "inputStrength": "HIGH", "outputStrength": "HIGH"}],
@@ -324,7 +336,11 @@ def guardrails() -> Iterator[Row]:
         kinds.setdefault(_checks({"sensitiveInformationPolicyConfig": one}), []).append(kind)
     for found, names in kinds.items():
         path = f"sensitiveInformationPolicyConfig.piiEntitiesConfig: {', '.join(names)}"
-        yield code(path), found, "by its form" if found == "works" else "has no form"
+        yield (
+            code(path),
+            found,
+            "recognised by its form" if found == "works" else "has no form to recognise",
+        )
 
 
 def _checks(policy: dict[str, Any], text: str = "") -> str:
@@ -341,7 +357,10 @@ def assessments() -> Iterator[Row]:
     traced = service().shape_for("GuardrailAssessment").members
     for name, member in sorted(shape.members.items()):
         given = {name: _assessment(member)}
-        yield code(name), "works" if name in trace_assessment(given) else "no member of the trace"
+        yield (
+            code(name),
+            "works" if name in trace_assessment(given) else "not a member of Bedrock's trace",
+        )
         assert (name in trace_assessment(given)) == (name in traced), name
 
 

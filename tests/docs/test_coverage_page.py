@@ -37,6 +37,24 @@ def test_states_are_found_out_and_not_only_told() -> None:
     assert {state for _, state in coverage_page.trace_members()} >= {"works", "never made"}
 
 
+def test_every_construct_of_both_languages_works() -> None:
+    rows = [*coverage_page.pl.language(), *coverage_page.ppe.language()]
+    assert [row for row in rows if row[1] != "works"] == []
+
+
+def test_traces_have_a_programs_error_and_its_timeout() -> None:
+    rows = dict(coverage_page.trace_members())
+    program = "trace.orchestrationTrace.observation.codeInterpreterInvocationOutput"
+    assert {rows[f"`{program}.{name}`"] for name in ("executionError", "executionTimeout")} == {
+        "works"
+    }
+
+
+def test_operations_of_the_server_are_not_said_to_be_missing() -> None:
+    states = {name: row[2] for row in coverage_page.in_python() for name in row[0].split(", ")}
+    assert (states["`InvokeFlow`"], states["`GetDocumentContent`"]) == ("server only", "not yet")
+
+
 def test_a_member_that_changes_nothing_is_not_said_to_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
