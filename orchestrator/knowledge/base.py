@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from orchestrator.errors import DependencyFailed, OrchestratorError
+from orchestrator.support.safe_json import read_json
 from orchestrator.support.user_code import is_own_failure
 
 
@@ -42,14 +43,14 @@ class KnowledgeBase(Protocol):
 def search(
     base: KnowledgeBase, query: str, configuration: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """What a knowledge base retrieves; whether it is what it should be is checked.
+    """The references that a knowledge base retrieves, as JSON values.
 
     Raises:
-        DependencyFailed: The search failed, or what was found are no references in JSON.
+        DependencyFailed: The search failed, or its results are not references.
     """
     own = () if configuration is None else (configuration,)
     try:
-        references = base.retrieve(query, *own)
+        references = list(base.retrieve(query, *own))
     except OrchestratorError:
         raise
     except BaseException as error:
@@ -61,23 +62,32 @@ def search(
             resource=base.id,
         ) from error
     try:
-        return [_check_reference(reference) for reference in references]
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise wrong_references(base.id) from None
+        return [_read_reference(reference) for reference in references]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise build_references_error(base.id) from None
 
 
-def wrong_references(id: str) -> DependencyFailed:
+def build_references_error(id: str) -> DependencyFailed:
     """The error of a knowledge base whose results nobody can use."""
     return DependencyFailed(
         f"the knowledge base {id!r} returned something else than references: each must be "
-        "{'content': {'text': '...'}}, with 'location', 'metadata' and 'score' if it has them, all "
-        "of it JSON (no dates, no numbers of NumPy, no NaN)",
+        "{'content': {'text': '...'}}, with 'location' and 'metadata' (objects) and 'score' (a "
+        "number) if it has them, all of it JSON (no dates, no numbers of NumPy, no NaN)",
         resource=id,
     )
 
 
-def _check_reference(reference: dict[str, Any]) -> dict[str, Any]:
-    # Journals, traces and answers are JSON.
-    json.dumps(reference, allow_nan=False)
-    reference["content"].items()
-    return reference
+# Of a reference; a passage that is an image or a row has no text.
+_KINDS: Mapping[str, Any] = {"location": dict, "metadata": dict, "score": (int, float)}
+
+
+def _read_reference(reference: dict[str, Any]) -> dict[str, Any]:
+    # Journals, traces and answers are JSON, of no more levels than can be read again.
+    read: dict[str, Any] = read_json(json.dumps(reference, allow_nan=False))
+    text = read["content"].get("text", "") if isinstance(read["content"], dict) else None
+    if not isinstance(text, str):
+        raise TypeError
+    for name, kind in _KINDS.items():
+        if read.get(name) is not None and not isinstance(read[name], kind):
+            raise TypeError
+    return read

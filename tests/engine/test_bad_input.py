@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -336,15 +337,48 @@ def test_a_knowledge_base_that_raises_or_returns_no_references() -> None:
 
     base = Broken("KB12345678", [])
     asked = agent(NATIVE.model(last([search] * 4)), knowledge_bases=[base])
-    for answers in (lambda: 1 / 0, lambda: ["text"], lambda: None, lambda: [{"content": "x"}]):
+
+    def find_late() -> Iterator[Any]:
+        yield {"content": {"text": "x"}}
+        raise RuntimeError("password")
+
+    for answers in (lambda: 1 / 0, lambda: ["text"], lambda: None, find_late):
         base.answers = answers
         with pytest.raises(DependencyFailed, match="'KB12345678'") as caught:
             asked.invoke("When?", "s-1")
-        assert caught.value.resource == "KB12345678"
+        assert caught.value.resource == "KB12345678" and "password" not in str(caught.value)
     goes_on(asked)
 
 
-@pytest.mark.parametrize("odd", [float("nan"), date(2026, 1, 1), b"x", {1}], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"content": "x"},
+        {"content": {"text": 5}},
+        {"content": {"type": "IMAGE"}},
+        {"content": {"text": "x"}, "score": "high"},
+        {"content": {"text": "x"}, "metadata": 5},
+        {"content": {"text": "x"}, "location": "the shelf"},
+    ],
+    ids=str,
+)
+def test_references_of_another_shape_are_refused(wrong: Any) -> None:
+    search = NATIVE.calls(("GET::x_amz_knowledgebase_KB12345678::Search", {"searchQuery": "q"}))
+
+    class Wrong(FakeKnowledgeBase):
+        def retrieve(self, query: str) -> Any:
+            return [wrong]
+
+    asked = agent(NATIVE.model(last([search])), knowledge_bases=[Wrong("KB12345678", [])])
+    with pytest.raises(DependencyFailed, match="'KB12345678' returned something else than refer"):
+        asked.invoke("When?", "s-1")
+    goes_on(asked)
+
+
+DEEP: Any = json.loads("[" * 950 + "]" * 950)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), date(2026, 1, 1), b"x", {1}, DEEP], ids=type)
 def test_references_that_are_no_json_are_refused_wherever_sessions_are(odd: Any) -> None:
     search = NATIVE.calls(("GET::x_amz_knowledgebase_KB12345678::Search", {"searchQuery": "q"}))
 

@@ -21,7 +21,7 @@ from orchestrator.engine.run.model_calls import build_request, read_reply
 from orchestrator.engine.run.stream_filter import ask_guardrail, build_stream_filter
 from orchestrator.engine.run.turn_records import build_branch_record, encode_file
 from orchestrator.errors import ActionOutcomeUnknown, DependencyFailed, OrchestratorError
-from orchestrator.knowledge.base import search, wrong_references
+from orchestrator.knowledge.base import build_references_error, search
 from orchestrator.message import clean
 from orchestrator.models.base import Model, ModelReply
 from orchestrator.parsers.base import ANSWER
@@ -185,7 +185,7 @@ def retrieve(run: Run, effect: Retrieve) -> Record:
     try:
         found = [_reference(reference) for reference in references]
     except (KeyError, TypeError):
-        raise wrong_references(base.id) from None
+        raise build_references_error(base.id) from None
     record: Record = {"kind": "retrieved", "id": effect.call_id, "references": found}
     return {**record, "began": began, "ended": ended}
 
