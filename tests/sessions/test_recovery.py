@@ -177,5 +177,21 @@ def test_another_question_after_the_time_out_gives_it_up(places: Places) -> None
     later.sessions.clock = lambda: time.time_ns() + 86_400 * 10**9
     assert later.invoke("Is it paid?", "s-1").text == "Look at the bank."
     assert [it.question for it in later.turns("s-1")] == ["Pay Ann", "Is it paid?"]
+    # The session goes on: the model is to say what became of the payment.
     assert not any(it.new for it in later.turns("s-1")[1:])
     assert bank.keys == []
+
+
+def test_after_the_time_out_a_turn_that_had_done_nothing_is_forgotten(places: Places) -> None:
+    before = places.agent(Bank(), answer("You are Ben."), answer("Ben."))
+    before.invoke("I am Ben", "s-1")
+    stream = before.stream("Who am I?", "s-1")
+    next(stream)
+    stream.close()
+    assert before.turns("s-1")[1].stop_reason == "interrupted"
+    later = places.agent(Bank(), answer("I do not know."))
+    later.sessions.clock = lambda: time.time_ns() + 86_400 * 10**9
+    assert later.invoke("Who is it?", "s-1").text == "I do not know."
+    (request,) = later.plan.orchestration.model.requests  # type: ignore[attr-defined]
+    assert "Ben" not in str(request)
+    assert [it.new for it in later.turns("s-1")] == [False, False, True]

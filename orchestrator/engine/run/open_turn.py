@@ -59,7 +59,7 @@ def open_turn(plan: Plan, sessions: Sessions, session: Session, given: Input) ->
             "control was returned for"
         )
     if log is not None:
-        give_up_turn(sessions, session, log, given)
+        give_up_turn(plan, sessions, session, log, given)
     begin_turn(plan, sessions, session, given)
     return None
 

@@ -119,7 +119,7 @@ def _read_given_results(
         from orchestrator.engine.undecided_calls import build_given_up_error
 
         error = build_given_up_error(log, given.session_id)
-        give_up_turn(sessions, session, log, given)
+        give_up_turn(plan, sessions, session, log, given)
         raise error from None
     return {"kind": "decided", "decisions": decisions}
 

@@ -217,11 +217,24 @@ def _check_version(plan: Plan, session: Session, log: TurnLog) -> None:
             raise build_version_conflict("has begun calls that this version does not make")
 
 
-def give_up_turn(sessions: Sessions, session: Session, log: TurnLog, given: Input) -> None:
-    """Ends an open turn without an answer, and its session too if it was to end with the turn."""
+def give_up_turn(
+    plan: Plan, sessions: Sessions, session: Session, log: TurnLog, given: Input
+) -> None:
+    """Ends an open turn without an answer, and its session too if that is over.
+
+    It was to end with the turn, or was idle for too long. But a session in which a stopped process
+    had begun to call actions goes on, so that the model says what became of them.
+    """
     at = sessions.clock()
-    ending = [build_closed_record("ended", at)] if log.ends_session and not given.closing else []
-    sessions.write(session, [build_cancelled_record(at), *ending])
+    records = [build_cancelled_record(at)]
+    is_idle = at - session.active > plan.idle_ttl
+    if given.closing:  # the turn that comes next ends it
+        pass
+    elif log.ends_session:
+        records.append(build_closed_record("ended", at))
+    elif is_idle and not any(it["kind"] == "intent" for it in log.records):
+        records.append(build_closed_record("idle", at))
+    sessions.write(session, records)
 
 
 def keep_plan(plan: Plan, sessions: Sessions) -> None:
