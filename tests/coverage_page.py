@@ -126,8 +126,8 @@ NOTES = {
     "[Bedrock Flows](docs/bedrock-flows.md) describes the nodes and their limits.",
     "PPE scripts": "Each construct is tried in a script that runs. "
     "[PPE scripts](docs/ppe.md) describes the language.",
-    "Local guardrails": "A guardrail in Bedrock does what Bedrock does. For a local one, name in "
-    "`notEnforced` what is refused, and it is left out.",
+    "Local guardrails": "A guardrail in Bedrock does what Bedrock does. A local one refuses the "
+    "members that are not enforced, unless `notEnforced` names them.",
     "Trace": "A member works if it turned up when turns of every kind were run. The members of one "
     "that did not turn up are not listed. [Traces](docs/traces.md) describes the parts.",
     "The agent's definition": "Members of CreateAgent, CreateAgentActionGroup, "
@@ -262,7 +262,7 @@ def lambda_responses() -> Iterator[Row]:
 
     compared = "compared with the call; a difference is noted"
     other = read(_API, "b", messageVersion="2")
-    yield "`messageVersion`", state(bool(other.notes)), "another than 1.0 is noted"
+    yield "`messageVersion`", state(bool(other.notes)), "a version other than 1.0 is noted"
     for name in ("actionGroup", "function", "apiPath", "httpMethod"):
         yield code(f"response.{name}"), state(noted(**{name: "x"})), compared
     failed = read(_API, "b", response={"httpStatusCode": 500})
