@@ -1,4 +1,4 @@
-"""What a check found: a message with its place and the way out."""
+"""What a check found: a message with its place and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Action groups: what an agent may do, and who does it.
+"""Action groups: what an agent may do, and what executes it.
 
 Schemas (Python functions, Bedrock function schemas, OpenAPI documents) become `Operation`s, a
 `Catalog` of them checks what models ask for, and executors carry the calls out.

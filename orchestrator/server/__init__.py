@@ -1,4 +1,4 @@
-"""The HTTP door: Amazon Bedrock's own API on one port, and two more that chat clients speak.
+"""The HTTP server: Bedrock's API, OpenAI's chat completions and AG-UI on one port.
 
 Here lives what turns HTTP into calls of the engine, and nothing that an agent does:
 

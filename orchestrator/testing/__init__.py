@@ -1,4 +1,4 @@
-"""Fakes for the engine's seams: what tests of agents need, without a network or a model."""
+"""Fakes for the engine's interfaces: what tests of agents need, without a network or a model."""
 
 from __future__ import annotations
 

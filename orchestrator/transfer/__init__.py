@@ -1,4 +1,4 @@
-"""Agents between places: out of AWS or a server, into a folder, and back.
+"""Moves agents out of AWS or a server into a folder, and back.
 
 Every source is read into one form, a `Document`, and every target is written from it:
 
