@@ -17,8 +17,8 @@ REASONS = {
     "knowledge bases",
     "VpcConfiguration": "knowledge bases here are files on this machine, in no VPC",
     "DocumentAcl": "documents have no access control lists here; each tenant has its key",
-    "GetDocumentContent": "it answers with a presigned URL, whose signature is in the query string; the "
-    "server does not accept such signatures",
+    "GetDocumentContent": "it answers with a presigned URL, whose signature is in the query "
+    "string; the server does not accept such signatures",
     "OptimizePrompt": "it rewrites prompts with a model and instructions that only Amazon has",
     "AsyncInvoke": "only models that make or embed video need them, and there are none here",
     "InvokeModelWithBidirectionalStream": "only models that listen while they speak need it, "
