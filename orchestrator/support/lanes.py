@@ -24,14 +24,13 @@ from orchestrator.support.shared_appends import (
 
 T = TypeVar("T")
 
-_FAIR = 32  # calls of a task that are done at once, after which others have their turn
+_FAIR = 32  # calls that are done at once, after which other tasks have their turn
 
 
 class _Row(local):
-    """How many calls of one task this thread's event loop has done at once, and no other task's."""
+    """How many calls this thread's event loop has done at once since one of them had to wait."""
 
     length = 0
-    task = 0  # its `id`, which may be the next one's when it has ended: that pauses too soon
 
 
 class Lanes:
@@ -91,8 +90,11 @@ class Lanes:
                     if is_now := is_quick is None or is_quick():
                         result = work()
                 if is_now:
+                    row = self._row
+                    row.length += 1
                     # A turn whose model and actions answer at once would keep the loop to itself.
-                    if self._is_row_long():
+                    if row.length >= _FAIR and _is_in_loop():
+                        row.length = 0
                         await asyncio.sleep(0)
                     return result
         self._row.length = 0
@@ -105,16 +107,6 @@ class Lanes:
             return await self.do(key, work)
         finally:
             self._refused -= 1
-
-    def _is_row_long(self) -> bool:
-        try:
-            row, task = self._row, id(asyncio.current_task())
-        except RuntimeError:  # a stream that outlived its loop is closed
-            return False
-        if row.task != task:
-            row.task, row.length = task, 0
-        row.length = (row.length + 1) % _FAIR
-        return not row.length
 
     @property
     def can_share(self) -> bool:
@@ -216,6 +208,11 @@ class Lanes:
                 Thread(target=_run, args=[lane], name="orchestrator-sessions", daemon=True).start()
                 weakref.finalize(self, lane.put, None)
             return lane
+
+
+def _is_in_loop() -> bool:
+    # A stream that outlived its loop is closed without one.
+    return asyncio._get_running_loop() is not None
 
 
 def _run(lane: SimpleQueue[_Work | None]) -> None:
