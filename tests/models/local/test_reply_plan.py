@@ -586,6 +586,10 @@ def test_a_date_goes_before_a_day_that_is_counted_from_today(talk: Talk) -> None
         ["My friend has 1042, when does hers come?"],
         ["My sister ordered 1042. Where is it?"],
         ["Where is my neighbour's order?", "1042"],
+        ["Their order is 1042. Where is it?"],
+        ["She ordered 1042. Where is it?"],
+        ["My parents have 1042. Where is it?"],
+        ["1042 is for them. Where is it?"],
     ],
 )
 def test_the_id_of_somebody_else_is_not_taken_for_ones_own(talk: Talk, others: list[str]) -> None:
@@ -610,6 +614,21 @@ def test_an_id_of_nobody_else_may_be_ones_own(talk: Talk) -> None:
     talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
     talk.say("Where is 1042?")
     assert talk.say("and when do I get mine?").text == "On Thursday, as I said."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "They told me that 1042 is late, is it?",
+        "He said 1042 is late, is it?",
+        "My address has changed for 1042, is that seen?",
+        "I am waiting for them to send 1042. Is it on its way?",
+    ],
+)
+def test_an_id_is_nobody_elses_because_somebody_speaks_of_it(talk: Talk, said: str) -> None:
+    talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
+    talk.say(said)
+    assert talk.say("So where is my order?").text == "On Thursday, as I said."
 
 
 def test_each_id_of_a_question_is_read(talk: Talk) -> None:
