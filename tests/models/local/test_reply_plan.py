@@ -554,7 +554,11 @@ def test_the_beginning_of_a_call_is_no_text_of_an_answer(talk: Talk) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["tomorrow", "next week", "in two days", "on Friday", "nächste Woche", "mañana", "下周"],
+    [
+        *("tomorrow", "next week", "in two days", "on Friday", "nächste Woche", "mañana", "下周"),
+        *("aujourd’hui", "on Fri", "next Mon", "this weekend", "in a fortnight"),
+        *("el proximo lunes", "manana", "uebermorgen", "ce lundi"),
+    ],
 )
 def test_days_that_are_counted_from_today_are_asked_for(talk: Talk, said: str) -> None:
     first = request("2027-03-01", "2027-03-05")
