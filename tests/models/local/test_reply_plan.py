@@ -529,6 +529,7 @@ def test_a_title_is_no_sentence(talk: Talk) -> None:
     "made_up",
     [
         "Its customer is John Doe.",
+        "It is for Mrs Doe.",
         "You reach her at emma.doe@example.com.",
         "It is at https://example.com/1042.",
     ],
@@ -538,6 +539,31 @@ def test_people_and_addresses_that_nobody_named_are_not_said(talk: Talk, made_up
     looked = call("get_order", order_id="1042")
     talk.wishes(looked, [made_up, told], looked, told)
     assert talk.streams("Whose is order 1042").strip() == told
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "You can reach our Customer Service team.",
+        "You can fly to New York with it.",
+        'You return it at "https://shop.example/r".',
+        "You return it at **https://shop.example/r**.",
+        "Write to <jane@shop.example>.",
+    ],
+)
+def test_names_of_nobody_and_addresses_that_were_named_are_said(talk: Talk, answer: str) -> None:
+    talk.wishes(answer)
+    asked = "Does https://shop.example/r/ or 写信jane@shop.example吧 help me to get to NYC"
+    assert talk.say(asked).text == answer
+
+
+@pytest.mark.parametrize("made_up", ["x@evil.example", "https://evil.example"])
+def test_a_part_of_an_address_is_another_one(talk: Talk, made_up: str) -> None:
+    looked = call("get_order", order_id="1042")
+    told = "It arrives on Thursday."
+    talk.wishes(looked, [f"Write to {made_up}.", told], looked, told)
+    asked = "Where is 1042, asks xx@evil.example.org of https://evil.example.org"
+    assert talk.streams(asked).strip() == told
 
 
 def test_people_that_were_named_are_said(talk: Talk) -> None:
