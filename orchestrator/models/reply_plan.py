@@ -69,6 +69,7 @@ _REFUSAL = re.compile("can['’]?t help with that|nothing to do with my task", r
 _MY = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
 _LEAST_COPIED = 3  # words that a search has of an older input by no chance
 _DIGITS = re.compile(r"\d+")
+_SPARE_STEPS = 2  # of a turn, for a call of the model's own and for the answer
 _LEAST_SUBJECTS = 2  # of a question that needs none before it
 _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
 
@@ -251,13 +252,17 @@ class _Plan:
         ids = self._find_ids_to_read() if _QUESTION.search(now) else set()
         made = {str(value) for _, given in self._find_calls_made() for value in given.values()}
         rest = ids - made
-        if not rest or rest == ids or _CORRECTION.search(now):
+        if not rest or rest == ids or _CORRECTION.search(now) or not self._may_read_more():
             return None
         grounds = Grounds(tuple(sorted(rest)), now=" ".join(sorted(rest)))
         reader = yield from self._ask_for_call(self._leave_readers_of_ids(), grounds)
         if reader is None or reader.call is None:
             return None
         return None if rest.isdisjoint(map(str, reader.call[1].values())) else reader
+
+    def _may_read_more(self) -> bool:
+        steps_left = self._request.steps_left
+        return steps_left is None or steps_left >= _SPARE_STEPS
 
     def _leave_readers_of_ids(self) -> CallFormat:
         others = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pretend_runtime import PretendRuntime, pretend
 
-from orchestrator import ActionGroup, Agent, Reply, TextDelta, action
+from orchestrator import ActionGroup, Agent, Limits, Reply, TextDelta, action
 from orchestrator.models.scope import REFUSAL, LearnedScope
 from orchestrator.testing import FakeKnowledgeBase
 
@@ -659,6 +659,17 @@ def test_an_id_is_nobody_elses_because_somebody_speaks_of_it(talk: Talk, said: s
     talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
     talk.say(said)
     assert talk.say("So where is my order?").text == "On Thursday, as I said."
+
+
+@pytest.mark.parametrize("steps", [3, 10])
+def test_ids_are_read_only_as_long_as_an_answer_is_possible(talk: Talk, steps: int) -> None:
+    ids = [str(number) for number in range(2000, 2014)]
+    calls = [call("get_order", order_id=one) for one in ids]
+    answer = "They all are on their way."
+    limits = Limits(iterations=steps)
+    talk.wishes(calls, *[[answer, *calls]] * (steps - 1), limits=limits)
+    assert talk.say(f"Where are {', '.join(ids)}?").text == answer
+    assert len(talk.runtime.said) == steps - 1  # one is left for a call of the model's own
 
 
 def test_each_id_of_a_question_is_read(talk: Talk) -> None:
