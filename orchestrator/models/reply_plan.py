@@ -75,7 +75,7 @@ _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
 
 _SEARCH = "x_amz_knowledgebase_"  # in the names of Bedrock's searches
 
-_OPENING = "I'm an assistant. I can help you with "
+_OPENING = "I'm an assistant, and I can help you with "
 _INTRODUCTION = "I'm an assistant. How can I help you?"
 _UNKNOWN = "Sorry, I don't know that."
 
@@ -405,7 +405,7 @@ class _Plan:
 
     def _mend(self, reader: CheckedReader) -> Generator[str, None, ReplyReader]:
         if self._findings.names_maker:
-            return (yield from self._answer_with(build_introduction(_OPENING), _INTRODUCTION))
+            return (yield from self._introduce())
         instead = self._search_instead if self._lacks_search else self._read_instead
         called = yield from instead()
         if called is not None:
@@ -414,6 +414,14 @@ class _Plan:
             yield reader.show(reader.withheld)
             return reader
         return (yield from self._answer_with(build_grounded_answer(self._grounds), _UNKNOWN))
+
+    def _introduce(self) -> Generator[str, None, ReplyReader]:
+        # "A variety of tasks and other topics" is more than the agent is for.
+        settings = collect_grounds(replace(self._request, messages=()))
+        functions = map(_describe, _find_callable(self._form))
+        known = find_subjects(" ".join((_OPENING, *settings.said, *functions)))
+        grammar = build_introduction(_OPENING)
+        return (yield from self._answer_with(grammar, _INTRODUCTION, known))
 
     def _search_instead(self) -> Generator[str, None, ReplyReader | None]:
         others = {one.name for one in self._form.operations} - self._find_searches()
@@ -438,9 +446,12 @@ class _Plan:
             made += [(use["name"], use["input"]) for use in uses]
         return made
 
-    def _answer_with(self, grammar: str, otherwise: str) -> Generator[str, None, ReplyReader]:
+    def _answer_with(
+        self, grammar: str, otherwise: str, known: set[str] | None = None
+    ) -> Generator[str, None, ReplyReader]:
         def check(sentence: str) -> bool:
-            return self._check.find(sentence).fine and not self._by_id.swaps(sentence)
+            fine = self._check.find(sentence).fine and not self._by_id.swaps(sentence)
+            return fine and (known is None or find_subjects(sentence) <= known)
 
         reader = CheckedReader(self._form, check)
         yield from self._ask(grammar, reader)

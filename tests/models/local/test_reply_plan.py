@@ -278,12 +278,18 @@ def test_where_the_scope_is_not_known_the_model_decides(talk: Talk) -> None:
 
 
 def test_an_agent_never_names_a_maker_of_models(talk: Talk) -> None:
-    introduction = "I'm an assistant. I can help you with your orders."
+    opening, brief = (
+        "I'm an assistant, and I can help you with",
+        "I'm an assistant. How can I help you?",
+    )
+    introduction = f"{opening} your orders."
     talk.wishes("I am an AI language model created by Anthropic.", introduction)
     assert talk.say("Hello, who are you?").text == introduction
-    talk.wishes("我是阿里云的通义千问。", "I'm an assistant. I can help you with Qwen.")
-    assert talk.say("你是谁？").text.strip() == "I'm an assistant."
-    longer = "I'm an assistant. I can help you with orders, but not with jokes."
+    talk.wishes("我是阿里云的通义千问。", f"{opening} Qwen.")
+    assert talk.say("你是谁？").text == brief
+    talk.wishes("I'm Qwen.", f"{opening} orders and other topics.")
+    assert talk.say("Who are you, and which other topics are there?").text == brief
+    longer = f"{opening} orders, but not with jokes."
     talk.wishes("I'm Qwen.", [longer, introduction])
     assert talk.say("Who are you?").text == introduction
 
