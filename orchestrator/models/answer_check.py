@@ -25,13 +25,15 @@ _ID = re.compile(
 )
 _QUOTED = re.compile('["“„«「《]([^"“”„«»「」《》\n]{3,120})["”“»」》]')
 _ADDRESS = re.compile(
-    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\bhttps?://[^\s<>)\]]{1,500}"
+    r"[a-z0-9.+_-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}"
+    r"|\bhttps?://[^\s<>)\]\\\"“”„«»*`\u3000-\u9fff\uff00-\uffef]{1,500}"
 )
-# Two words or three with capitals in the middle of an English sentence; the last is a family name.
+# Where an English sentence names a person, not New York or the Customer Service.
 _NAME = re.compile(
-    r"(?<=[a-z0-9,;:] )[A-Z][a-zà-ÿ]+ (?:[A-Z][a-zà-ÿ]+ )?(?P<last>[A-Z][a-zà-ÿ]{2,})\b"
+    r"\b(?:(?:Mr|Mrs|Ms|Miss|Dr)\.?|(?:is|was|called|named) [A-Z][a-zà-ÿ]+) "
+    r"(?:[A-Z][a-zà-ÿ]+ )?(?P<last>[A-Z][a-zà-ÿ]{2,})\b"
 )
-_TAG = re.compile(r"<\s*/?\s*tool", re.IGNORECASE)  # the beginning of a call, as text
+_TAG = re.compile(r"<\s*+(?:/\s*+)?tool", re.IGNORECASE)  # the beginning of a call, as text
 _SPACE = re.compile(r"[\W_]+")
 
 _DAYS = (
@@ -70,7 +72,7 @@ class Findings(NamedTuple):
 
     made_up: bool = False  # it has something that nobody said
     names_maker: bool = False  # it says who made the model
-    unsaid: bool = False  # it repeats what only the model was to read
+    unsaid: bool = False  # it repeats what only the model was to read, or begins a call
 
     @property
     def fine(self) -> bool:
@@ -103,7 +105,7 @@ class AnswerCheck:
                 and self._knows_names(sentence)
             ),
             any(maker not in self._folded for maker in makers),
-            self._is_unsaid(sentence),
+            _TAG.search(sentence) is not None or self._is_unsaid(sentence),
         )
 
     def _knows_numbers(self, sentence: str) -> bool:
@@ -150,16 +152,14 @@ class AnswerCheck:
         return all(_simplify(found) in known for found in _QUOTED.findall(sentence))
 
     def _knows_addresses(self, sentence: str) -> bool:
-        found = (one.rstrip(".,;:!?").casefold() for one in _ADDRESS.findall(sentence))
-        return all(one in self._folded for one in found)
+        found = _find_addresses(sentence)
+        return not found or found <= _find_addresses(self._text)
 
     def _knows_names(self, sentence: str) -> bool:
         names = [found["last"].casefold() for found in _NAME.finditer(sentence)]
         return all(name in self._folded for name in names) or not is_english(sentence)
 
     def _is_unsaid(self, sentence: str) -> bool:
-        if _TAG.search(sentence):
-            return True
         simple = _simplify(sentence)
         return len(simple) > 15 and any(simple in text for text in self._unsaid)
 
@@ -167,6 +167,12 @@ class AnswerCheck:
 def share_content(sentence: str, other: str) -> bool:
     """Whether two sentences have a content word in common, as far as that can be told."""
     return not find_content_words(sentence).isdisjoint(find_content_words(other))
+
+
+def _find_addresses(text: str) -> set[str]:
+    # A result may be JSON, in which a line ends with `\\n`.
+    found = _ADDRESS.findall(text.casefold().replace("\\n", "\n"))
+    return {one.rstrip(".,;:!?'’_/") for one in found}
 
 
 def _simplify(text: str) -> str:

@@ -112,6 +112,8 @@ class ModelRequest:
     # requests that differ in nothing else ask the same
     seconds: float | None = field(default=None, compare=False)
     reply_bytes: int = REPLY_BYTES  # the size of the reply; see `Limits.reply_bytes`
+    # How many more replies of this stage the turn may ask for; `None` for no limit
+    steps_left: int | None = field(default=None, compare=False)
 
 
 _INFERENCE = {

@@ -20,6 +20,7 @@ from orchestrator.errors import TemplateError
 from orchestrator.message import Message, text_of
 from orchestrator.models.base import Model, ModelReply, ModelRequest
 from orchestrator.prompts.template_files import read_yaml
+from orchestrator.support.sentences import QUESTION_MARK
 from orchestrator.support.words import part_camel_case
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ _MAX_EXAMPLES = 500
 _PART = 400
 _STEP = 300
 _MAX_PARTS = 64
-_QUESTION = re.compile("[?？؟]")
 # A question of the agent, with a question mark or as a request.
 _ASKS = re.compile(
     r"[?？؟]|\bplease (?:tell|give|provide|name|specify|enter|share|send)\b|\blet me know\b",
@@ -160,7 +160,7 @@ class ExampleClassifier(Model):
         why = ""
         asked = before and before[-1]["role"] == "assistant"
         is_asking = asked and _ASKS.search(text_of(before[-1]["content"]))
-        if is_asking and near.similarity < _NEAR and not _QUESTION.search(question):
+        if is_asking and near.similarity < _NEAR and not QUESTION_MARK.search(question):
             return "E", ", which is not near; the agent has just asked something"
         if near.similarity < _LEAST[near.category]:
             if before:

@@ -1,4 +1,4 @@
-"""Whose things a user speaks of: what he asks of his own is not looked up by somebody else's id.
+"""Keeps a question about the user's own things from being answered with somebody else's id.
 
 Small models take the id that was said last. After "my friend has 1042", a question about the user's
 own order needs another one, or is answered by asking for it. The words are English; where it is not
@@ -15,17 +15,24 @@ from orchestrator.models.grounds import Grounds
 from orchestrator.models.identifiers import find_formed, read_examples
 
 _CLAUSE = re.compile(r"(?<=[.!?;])\s++|,\s++|(?<!\s)\s++(?:and|but|while)\s++", re.IGNORECASE)
-_OWN = re.compile(r"\b(?:mine|my own)\b", re.IGNORECASE)
-_MY = re.compile(r"\b(?:my|our)\s+(?P<thing>[^\W\d_]+)", re.IGNORECASE)
-_PRONOUN = re.compile(
-    r"\b(?:he|she|him|his|her|hers|they|them|their|theirs|(?:some|any)(?:one|body) else)\b",
+_MINE = re.compile(r"\b(?:mine|my own)\b", re.IGNORECASE)
+_MY_THING = re.compile(r"\b(?:my|our)\s+(?P<thing>[^\W\d_]+)", re.IGNORECASE)
+# "They told me that 1042 is late" does not say whose it is: only words that own something do.
+_THEIRS = re.compile(
+    r"\b(?:his|hers|theirs|for (?:him|her|them)(?! to\b)|(?:some|any)(?:one|body) else)\b",
     re.IGNORECASE,
 )
-# "my friend has", "a colleague's", "our neighbour ordered": whoever has or does something.
+_THEIR_THING = re.compile(r"\b(?:her|their)\s+(?P<thing>[^\W\d_]+)", re.IGNORECASE)
+_PEOPLE = (
+    "friend|girlfriend|boyfriend|colleague|coworker|co-worker|boss|manager|neighbou?r|roommate"
+    "|flatmate|teammate|classmate|partner|wife|husband|mother|mum|mom|father|dad|parent|sister"
+    "|brother|daughter|son|child|children|kid|grandmother|grandfather|grandma|grandpa|aunt|uncle"
+    "|cousin|niece|nephew|customer|client|guest|employee|student|teacher"
+)
+_HAS = r"\s+(?:has|have|had|got|wants?|[^\W\d_]+ed)\b"
+# "my friend has", "a colleague's", "our neighbour ordered", "she has"
 _PERSON = re.compile(
-    r"\b(?:my|our|an?|another)\s+(?P<who>[^\W\d_]+)"
-    r"(?:['’]s\b|s['’]|\s+(?:has|had|got|wants|[^\W\d_]+ed)\b)",
-    re.IGNORECASE,
+    rf"\b(?:my|our|an?|another)\s+(?:{_PEOPLE})s?(?:['’]|{_HAS})|\bs?he{_HAS}", re.IGNORECASE
 )
 _NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][^\W\d_]+['’]s\b")
 _BRIEF = 4  # words of an input that only gives what was asked for
@@ -45,7 +52,7 @@ def keep_to_own(grounds: Grounds, ids: Sequence[Mapping[str, Any]]) -> Grounds |
     things = frozenset(re.findall(r"[^\W\d_]+", " ".join(descriptions).lower()))
     if not _asks_of_own(grounds.now, things) or any(find_formed(examples, [grounds.now])):
         return None
-    others = [*_find_others(grounds.said, things)]
+    others = {*_find_others(grounds.said, things)}
     theirs = {*find_formed(examples, others)}
     if not theirs:
         return None
@@ -54,7 +61,7 @@ def keep_to_own(grounds: Grounds, ids: Sequence[Mapping[str, Any]]) -> Grounds |
 
 
 def _asks_of_own(text: str, things: frozenset[str]) -> bool:
-    own = _OWN.search(text) or any(it["thing"].lower() in things for it in _MY.finditer(text))
+    own = _MINE.search(text) or _has_thing(_MY_THING, text, things)
     return bool(own) and not any(_is_others(clause, things) for clause in _CLAUSE.split(text))
 
 
@@ -78,9 +85,12 @@ def _drop_words(texts: Iterable[str], words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_others(clause: str, things: frozenset[str]) -> bool:
-    if _OWN.search(clause):
+    if _MINE.search(clause):
         return False
-    people = (found["who"].lower() for found in _PERSON.finditer(clause))
-    return bool(
-        _PRONOUN.search(clause) or _NAME.search(clause) or any(one not in things for one in people)
+    return any(form.search(clause) for form in (_THEIRS, _NAME, _PERSON)) or _has_thing(
+        _THEIR_THING, clause, things
     )
+
+
+def _has_thing(form: re.Pattern[str], text: str, things: frozenset[str]) -> bool:
+    return any(found["thing"].lower() in things for found in form.finditer(text))

@@ -33,8 +33,8 @@ class ReadById:
             return False
         own = self._words[named[0]]
         others = set[str]().union(*(words for id, words in self._words.items() if id != named[0]))
-        told = find_content_words(clause, shortest=4)
-        return bool(told & others - own) and not told & own - others
+        words = find_content_words(clause, shortest=4)
+        return bool(words & others - own) and not words & own - others
 
 
 def _read(messages: Sequence[Message]) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ from orchestrator.models.grammar import (
 from orchestrator.models.grounds import Grounds, collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
 from orchestrator.models.owners import keep_to_own
-from orchestrator.models.passages import ToldPassage
+from orchestrator.models.passages import FirstPassage
 from orchestrator.models.read_by_id import ReadById
 from orchestrator.models.scope import (
     FAR,
@@ -50,6 +50,7 @@ from orchestrator.models.scope import (
 )
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
+from orchestrator.support.sentences import QUESTION_MARK
 from orchestrator.support.words import part_camel_case
 
 Decode = Callable[[str, ReplyReader], Generator[str, None, tuple[Usage, str]]]
@@ -60,7 +61,6 @@ Decoded = tuple[ReplyReader, Usage, str]
 
 # An input that is longer, or a question, is more than a value that was asked for.
 _BRIEF_WORDS, _BRIEF_CHARS = 12, 120
-_QUESTION = re.compile("[?？؟]")
 _CORRECTION = re.compile(
     r"\b(?:no|not|sorry|meant|mistake|instead|oops|typo)\b|n['’]t\b", re.IGNORECASE
 )
@@ -69,12 +69,13 @@ _REFUSAL = re.compile("can['’]?t help with that|nothing to do with my task", r
 _MY = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
 _LEAST_COPIED = 3  # words that a search has of an older input by no chance
 _DIGITS = re.compile(r"\d+")
+_SPARE_STEPS = 2  # of a turn, for a call of the model's own and for the answer
 _LEAST_SUBJECTS = 2  # of a question that needs none before it
 _LETTERED = re.compile(r"[^\W\d_][\w-]*\d|\d[\w-]*[^\W\d_]")
 
 _SEARCH = "x_amz_knowledgebase_"  # in the names of Bedrock's searches
 
-_OPENING = "I'm an assistant. I can help you with "
+_OPENING = "I'm an assistant, and I can help you with "
 _INTRODUCTION = "I'm an assistant. How can I help you?"
 _UNKNOWN = "Sorry, I don't know that."
 
@@ -103,7 +104,7 @@ class _Plan:
         self._is_first = is_first_step(request.messages)
         result = self._grounds.returned[-1] if self._grounds.returned and not self._is_first else ""
         self._by_id = ReadById(request.messages)
-        self._told = ToldPassage(self._grounds.now, result)
+        self._passage = FirstPassage(self._grounds.now, result)
         self._must_call = not {"any", "tool"}.isdisjoint(request.tool_choice or ())
         self._usage = Usage()
         self._reason = "end_turn"
@@ -171,7 +172,7 @@ class _Plan:
     def _is_brief(self) -> bool:
         now = self._grounds.now
         brief = len(now) <= _BRIEF_CHARS and len(now.split()) <= _BRIEF_WORDS
-        return brief and not _QUESTION.search(now)
+        return brief and not QUESTION_MARK.search(now)
 
     def _corrects(self, operation: OperationFormat, before: Mapping[str, Any]) -> bool:
         # More dates than are open: one of them is for a value that was there already.
@@ -248,16 +249,20 @@ class _Plan:
     def _read_rest(self) -> Generator[str, None, CheckedReader | None]:
         """A call for an id of the question that no call of the turn had: its answer is made up."""
         now = self._grounds.now
-        ids = self._find_ids_to_read() if _QUESTION.search(now) else set()
+        ids = self._find_ids_to_read() if QUESTION_MARK.search(now) else set()
         made = {str(value) for _, given in self._find_calls_made() for value in given.values()}
         rest = ids - made
-        if not rest or rest == ids or _CORRECTION.search(now):
+        if not rest or rest == ids or _CORRECTION.search(now) or not self._may_read_more():
             return None
         grounds = Grounds(tuple(sorted(rest)), now=" ".join(sorted(rest)))
         reader = yield from self._ask_for_call(self._leave_readers_of_ids(), grounds)
         if reader is None or reader.call is None:
             return None
         return None if rest.isdisjoint(map(str, reader.call[1].values())) else reader
+
+    def _may_read_more(self) -> bool:
+        steps_left = self._request.steps_left
+        return steps_left is None or steps_left >= _SPARE_STEPS
 
     def _leave_readers_of_ids(self) -> CallFormat:
         others = {
@@ -329,7 +334,7 @@ class _Plan:
         operation, searches = _find_operation(self._form, call[0]), self._find_searches()
         if operation is None or call[0] in searches or not searches:
             return False
-        if not _QUESTION.search(now) or not is_english(now) or _MY.search(now):
+        if not QUESTION_MARK.search(now) or not is_english(now) or _MY.search(now):
             return False
         follows = operation.reads and (goes_on(now) or refers_back(now))
         subjects = find_subjects(now)
@@ -356,16 +361,16 @@ class _Plan:
         wrong = self._swaps or self._vetoes_refusal or self._lacks_search
         if wrong or not self._findings.fine:
             return False
-        return not self._told.leaves(sentence)
+        return not self._passage.leaves(sentence)
 
     def _is_answered_unread(self, sentence: str) -> bool:
         """Whether a question is answered with what nobody has said, and nothing was read of it."""
         now = self._grounds.now
-        if _QUESTION.search(sentence) or not self._find_searches():
+        if QUESTION_MARK.search(sentence) or not self._find_searches():
             return False
         if self._repeats(sentence):
             return True
-        if not _QUESTION.search(now):
+        if not QUESTION_MARK.search(now):
             return False
         if self._grounds.returned:  # in earlier turns: the answer may be of what was found then
             known = find_subjects("\n".join(self._grounds.returned))
@@ -377,7 +382,7 @@ class _Plan:
         """Whether a question that goes on with other words gets the last answer once more."""
         now, answered = self._grounds.now, self._grounds.answered
         subjects = find_subjects(now)
-        asks = _QUESTION.search(now) or goes_on(now)
+        asks = QUESTION_MARK.search(now) or goes_on(now)
         return bool(
             asks
             and answered
@@ -400,7 +405,7 @@ class _Plan:
 
     def _mend(self, reader: CheckedReader) -> Generator[str, None, ReplyReader]:
         if self._findings.names_maker:
-            return (yield from self._answer_with(build_introduction(_OPENING), _INTRODUCTION))
+            return (yield from self._introduce())
         instead = self._search_instead if self._lacks_search else self._read_instead
         called = yield from instead()
         if called is not None:
@@ -409,6 +414,14 @@ class _Plan:
             yield reader.show(reader.withheld)
             return reader
         return (yield from self._answer_with(build_grounded_answer(self._grounds), _UNKNOWN))
+
+    def _introduce(self) -> Generator[str, None, ReplyReader]:
+        # "A variety of tasks and other topics" is more than the agent is for.
+        settings = collect_grounds(replace(self._request, messages=()))
+        functions = map(_describe, _find_callable(self._form))
+        known = find_subjects(" ".join((_OPENING, *settings.said, *functions)))
+        grammar = build_introduction(_OPENING)
+        return (yield from self._answer_with(grammar, _INTRODUCTION, known))
 
     def _search_instead(self) -> Generator[str, None, ReplyReader | None]:
         others = {one.name for one in self._form.operations} - self._find_searches()
@@ -433,9 +446,12 @@ class _Plan:
             made += [(use["name"], use["input"]) for use in uses]
         return made
 
-    def _answer_with(self, grammar: str, otherwise: str) -> Generator[str, None, ReplyReader]:
+    def _answer_with(
+        self, grammar: str, otherwise: str, known: set[str] | None = None
+    ) -> Generator[str, None, ReplyReader]:
         def check(sentence: str) -> bool:
-            return self._check.find(sentence).fine and not self._by_id.swaps(sentence)
+            fine = self._check.find(sentence).fine and not self._by_id.swaps(sentence)
+            return fine and (known is None or find_subjects(sentence) <= known)
 
         reader = CheckedReader(self._form, check)
         yield from self._ask(grammar, reader)

@@ -43,19 +43,22 @@ _SHIFT = re.compile(
     re.IGNORECASE,
 )
 
-_SPAN = r"(?:weeks?|months?|wochen?|monate?n?|semaines?|mois|semanas?|mes(?:es)?)"
+_SPAN = (
+    r"(?:weeks?|week-?ends?|fortnights?|months?|wochen?|wochenende|monate?n?|semaines?|mois"
+    r"|semanas?|mes(?:es)?)"
+)
 _UNIT = rf"(?:{_SPAN}|days?|tage?n?|jours?|d[ií]as?)"
 _WEEKDAY = (
-    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:mon|diens|donners|frei|sams|sonn)tag"
+    r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|(?:mon|diens|donners|frei|sams|sonn)tag"
     r"|mittwoch|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
-    r"|lunes|martes|miércoles|jueves|viernes|sábado|domingo)"
+    r"|lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo)"
 )
 # A day for those who know which one it is on. "This day" is one that was named.
 _FROM_TODAY = re.compile(
-    r"\b(?:today|tonight|tomorrow|yesterday|heute|(?<!guten )morgen|übermorgen|gestern"
-    r"|aujourd'hui|demain|hoy|mañana|ayer)\b"
-    rf"|\b(?:next|coming|nächste\w*|kommende\w*|próxim[oa])\s+(?:{_UNIT}|{_WEEKDAY})\b"
-    rf"|\b(?:this|diese\w*|cette|est[ea]|on|am)\s+(?:{_SPAN}|{_WEEKDAY})\b"
+    r"\b(?:today|tonight|tomorrow|yesterday|heute|(?<!guten )morgen|(?:ü|ue)bermorgen|gestern"
+    r"|aujourd['’]hui|demain|hoy|ma[ñn]ana|ayer)\b"
+    rf"|\b(?:next|coming|n(?:ä|ae)chste\w*|kommende\w*|pr[óo]xim[oa])\s+(?:{_UNIT}|{_WEEKDAY})\b"
+    rf"|\b(?:this|diese\w*|ce(?:tte)?|est[ea]|on|am)\s+(?:{_SPAN}|{_WEEKDAY})\b"
     rf"|\b{_UNIT}\s+(?:prochaine?|que\s+viene)\b"
     "|今天|明天|后天|昨天|下周|下个月|今日|明日",
     re.IGNORECASE,

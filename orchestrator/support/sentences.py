@@ -11,6 +11,8 @@ SENTENCE_END = re.compile(
 )
 """A sentence's last marks, with the blanks after them."""
 
+QUESTION_MARK = re.compile("[?？؟]")
+
 _DAY = re.compile(r"(?<!\d)\d{1,2}\. $")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u4e00-\u9fff]")
 

@@ -62,23 +62,30 @@ Flow.from_text("->" * 500_000 + " a", "pl")
 """
 
 
-# What the embedded model's harness reads in the user's words
+# What the embedded model's harness reads in the words of users, models and functions
 WORDS = """
+from orchestrator.models.answer_check import AnswerCheck
 from orchestrator.models.grounds import Grounds
 from orchestrator.models.owners import keep_to_own
-from orchestrator.models.passages import ToldPassage
+from orchestrator.models.passages import FirstPassage
 from orchestrator.models.user_dates import counts_from_today
 ids = [{"description": "The order's id, such as 1042"}]
 dogs, cats = "Dogs guard heavy wooden gates", "Cats watch small silver fishes"
 found = f"<content>\\n{dogs}\\n</content>\\n<content>\\n{cats}\\n</content>"
-for text in (" " * 1_000_000 + "x", "a " * 500_000, "my friend has " * 70_000):
-    ToldPassage(text, found).leaves(dogs)
+clauses = ", ".join(f"my friend has {number}" for number in range(70_000))
+for text in (" " * 1_000_000 + "x", "a " * 500_000, "my friend has " * 70_000, clauses):
+    FirstPassage(text, found).leaves(dogs)
     keep_to_own(Grounds((text, "My friend has 1042"), now="and when do I get mine?"), ids)
     counts_from_today(text)
-told = ToldPassage("and when?", found)
-assert [told.leaves(dogs), told.leaves(cats)] == [False, True]
-told = ToldPassage("when and where?", found)
-assert [told.leaves(dogs), told.leaves(cats)] == [False, False]
+FirstPassage("when?", "<content>\\n" * 100_000)
+check = AnswerCheck(Grounds(("hello",), now="hello"))
+check.find("<" + " " * 1_000_000)
+check.find("</" + " " * 1_000_000)
+assert not check.find("< / tool_call>").fine
+passage = FirstPassage("and when?", found)
+assert [passage.leaves(dogs), passage.leaves(cats)] == [False, True]
+passage = FirstPassage("when and where?", found)
+assert [passage.leaves(dogs), passage.leaves(cats)] == [False, False]
 """
 
 

@@ -38,6 +38,7 @@ def build_request(run: Run, effect: CallModel, now: int) -> ModelRequest:
         stage.tool_choice,
         None if run.deadline is None else max((run.deadline - now) / 1e9, 0.0),
         run.plan.limits.reply_bytes,
+        run.plan.limits.iterations - effect.number - 1,
     )
 
 

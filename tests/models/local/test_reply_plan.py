@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pretend_runtime import PretendRuntime, pretend
 
-from orchestrator import ActionGroup, Agent, Reply, TextDelta, action
+from orchestrator import ActionGroup, Agent, Limits, Reply, TextDelta, action
 from orchestrator.models.scope import REFUSAL, LearnedScope
 from orchestrator.testing import FakeKnowledgeBase
 
@@ -278,12 +278,18 @@ def test_where_the_scope_is_not_known_the_model_decides(talk: Talk) -> None:
 
 
 def test_an_agent_never_names_a_maker_of_models(talk: Talk) -> None:
-    introduction = "I'm an assistant. I can help you with your orders."
+    opening, brief = (
+        "I'm an assistant, and I can help you with",
+        "I'm an assistant. How can I help you?",
+    )
+    introduction = f"{opening} your orders."
     talk.wishes("I am an AI language model created by Anthropic.", introduction)
     assert talk.say("Hello, who are you?").text == introduction
-    talk.wishes("我是阿里云的通义千问。", "I'm an assistant. I can help you with Qwen.")
-    assert talk.say("你是谁？").text.strip() == "I'm an assistant."
-    longer = "I'm an assistant. I can help you with orders, but not with jokes."
+    talk.wishes("我是阿里云的通义千问。", f"{opening} Qwen.")
+    assert talk.say("你是谁？").text == brief
+    talk.wishes("I'm Qwen.", f"{opening} orders and other topics.")
+    assert talk.say("Who are you, and which other topics are there?").text == brief
+    longer = f"{opening} orders, but not with jokes."
     talk.wishes("I'm Qwen.", [longer, introduction])
     assert talk.say("Who are you?").text == introduction
 
@@ -388,14 +394,30 @@ LENT = "A bicycle must never be lent to tourists without helmets."
 def test_an_answer_stays_with_the_passage_that_it_begins_with(talk: Talk) -> None:
     base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
     talk.wishes(SEARCH, f"{LOST} {LENT}", knowledge_bases=[base])
-    assert talk.streams("I lost my bicycle, what now?").strip() == LOST
+    assert talk.streams("Mine has been lost, what now?").strip() == LOST
 
 
 @pytest.mark.parametrize(
     "question",
-    ["What of bicycles that are lost, and of those that are lent?", "What are all rules?"],
+    [
+        "What of those that are lost, and of those that are lent?",
+        "What are all rules?",
+        "What is both sides' duty?",
+        "Is it stolen, or is it borrowed?",
+        "ما هي القواعد؟ متى؟",
+    ],
 )
 def test_an_answer_to_several_questions_has_several_passages(talk: Talk, question: str) -> None:
+    base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
+    both = f"{LOST} {LENT}"
+    assert talk.wishes(SEARCH, both, knowledge_bases=[base]).streams(question) == both
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What are the bicycle rules?", "Which rules are there for bicycles?", "May I lend my bike?"],
+)
+def test_a_sentence_with_a_word_of_the_question_is_not_dropped(talk: Talk, question: str) -> None:
     base = FakeKnowledgeBase("PAPERS", [LOST, LENT], "Prices.")
     both = f"{LOST} {LENT}"
     assert talk.wishes(SEARCH, both, knowledge_bases=[base]).streams(question) == both
@@ -529,6 +551,7 @@ def test_a_title_is_no_sentence(talk: Talk) -> None:
     "made_up",
     [
         "Its customer is John Doe.",
+        "It is for Mrs Doe.",
         "You reach her at emma.doe@example.com.",
         "It is at https://example.com/1042.",
     ],
@@ -538,6 +561,31 @@ def test_people_and_addresses_that_nobody_named_are_not_said(talk: Talk, made_up
     looked = call("get_order", order_id="1042")
     talk.wishes(looked, [made_up, told], looked, told)
     assert talk.streams("Whose is order 1042").strip() == told
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "You can reach our Customer Service team.",
+        "You can fly to New York with it.",
+        'You return it at "https://shop.example/r".',
+        "You return it at **https://shop.example/r**.",
+        "Write to <jane@shop.example>.",
+    ],
+)
+def test_names_of_nobody_and_addresses_that_were_named_are_said(talk: Talk, answer: str) -> None:
+    talk.wishes(answer)
+    asked = "Does https://shop.example/r/ or 写信jane@shop.example吧 help me to get to NYC"
+    assert talk.say(asked).text == answer
+
+
+@pytest.mark.parametrize("made_up", ["x@evil.example", "https://evil.example"])
+def test_a_part_of_an_address_is_another_one(talk: Talk, made_up: str) -> None:
+    looked = call("get_order", order_id="1042")
+    told = "It arrives on Thursday."
+    talk.wishes(looked, [f"Write to {made_up}.", told], looked, told)
+    asked = "Where is 1042, asks xx@evil.example.org of https://evil.example.org"
+    assert talk.streams(asked).strip() == told
 
 
 def test_people_that_were_named_are_said(talk: Talk) -> None:
@@ -554,7 +602,11 @@ def test_the_beginning_of_a_call_is_no_text_of_an_answer(talk: Talk) -> None:
 
 @pytest.mark.parametrize(
     "said",
-    ["tomorrow", "next week", "in two days", "on Friday", "nächste Woche", "mañana", "下周"],
+    [
+        *("tomorrow", "next week", "in two days", "on Friday", "nächste Woche", "mañana", "下周"),
+        *("aujourd’hui", "on Fri", "next Mon", "this weekend", "in a fortnight"),
+        *("el proximo lunes", "manana", "uebermorgen", "ce lundi"),
+    ],
 )
 def test_days_that_are_counted_from_today_are_asked_for(talk: Talk, said: str) -> None:
     first = request("2027-03-01", "2027-03-05")
@@ -586,6 +638,10 @@ def test_a_date_goes_before_a_day_that_is_counted_from_today(talk: Talk) -> None
         ["My friend has 1042, when does hers come?"],
         ["My sister ordered 1042. Where is it?"],
         ["Where is my neighbour's order?", "1042"],
+        ["Their order is 1042. Where is it?"],
+        ["She ordered 1042. Where is it?"],
+        ["My parents have 1042. Where is it?"],
+        ["1042 is for them. Where is it?"],
     ],
 )
 def test_the_id_of_somebody_else_is_not_taken_for_ones_own(talk: Talk, others: list[str]) -> None:
@@ -610,6 +666,32 @@ def test_an_id_of_nobody_else_may_be_ones_own(talk: Talk) -> None:
     talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
     talk.say("Where is 1042?")
     assert talk.say("and when do I get mine?").text == "On Thursday, as I said."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "They told me that 1042 is late, is it?",
+        "He said 1042 is late, is it?",
+        "My address has changed for 1042, is that seen?",
+        "I am waiting for them to send 1042. Is it on its way?",
+    ],
+)
+def test_an_id_is_nobody_elses_because_somebody_speaks_of_it(talk: Talk, said: str) -> None:
+    talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "On Thursday, as I said.")
+    talk.say(said)
+    assert talk.say("So where is my order?").text == "On Thursday, as I said."
+
+
+@pytest.mark.parametrize("steps", [3, 10])
+def test_ids_are_read_only_as_long_as_an_answer_is_possible(talk: Talk, steps: int) -> None:
+    ids = [str(number) for number in range(2000, 2014)]
+    calls = [call("get_order", order_id=one) for one in ids]
+    answer = "They all are on their way."
+    limits = Limits(iterations=steps)
+    talk.wishes(calls, *[[answer, *calls]] * (steps - 1), limits=limits)
+    assert talk.say(f"Where are {', '.join(ids)}?").text == answer
+    assert len(talk.runtime.said) == steps - 1  # one is left for a call of the model's own
 
 
 def test_each_id_of_a_question_is_read(talk: Talk) -> None:
