@@ -6,12 +6,13 @@ has a reply or leaves it to the next one:
 1. The call that the user was asked values for goes on, when his input is short and has one.
 2. An input that is out of the agent's scope is refused, unless it goes on with what was said.
 3. An id in the input makes a call of a function that reads what has that id.
-4. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
+4. What collaborators have answered is the answer.
+5. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
    A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads.
    Where there are documents, a refusal becomes a call, too, and an answer about what the user asked
    becomes a search if nothing was read of it yet.
 
-Every step but the second is one decoding under a grammar; the prompt was read for the first one.
+Each other step is one decoding under a grammar; the prompt was read for the first one.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ from orchestrator.models.scope import (
     find_subjects,
     goes_on,
     is_english,
+    is_refusal,
     refers_back,
 )
+from orchestrator.models.team_messages import MESSAGE, TO_USER, read_answers
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
 from orchestrator.support.sentences import QUESTION_MARK
@@ -64,8 +67,6 @@ _BRIEF_WORDS, _BRIEF_CHARS = 12, 120
 _CORRECTION = re.compile(
     r"\b(?:no|not|sorry|meant|mistake|instead|oops|typo)\b|n['’]t\b", re.IGNORECASE
 )
-# The parts of `REFUSAL`, which small models put in other words around them.
-_REFUSAL = re.compile("can['’]?t help with that|nothing to do with my task", re.IGNORECASE)
 _MY = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
 _LEAST_COPIED = 3  # words that a search has of an older input by no chance
 _DIGITS = re.compile(r"\d+")
@@ -122,7 +123,7 @@ class _Plan:
                 if reader is not None:
                     break
         elif self._form.grounded and not self._must_call:
-            reader = yield from self._read_rest()
+            reader = (yield from self._hand_on()) or (yield from self._read_rest())
         if reader is None:
             reader = yield from self._let_decide()
         return reader, self._usage, self._reason
@@ -246,6 +247,14 @@ class _Plan:
             return None
         return (yield from self._ask_for_call(self._leave_readers_of_ids()))
 
+    def _hand_on(self) -> Generator[str, None, CheckedReader | None]:
+        answers = read_answers(self._request.messages)
+        if not answers:
+            return None
+        reader = CheckedReader(self._form)
+        yield reader.show(answers)
+        return reader
+
     def _read_rest(self) -> Generator[str, None, CheckedReader | None]:
         """A call for an id of the question that no call of the turn had: its answer is made up."""
         now = self._grounds.now
@@ -299,6 +308,8 @@ class _Plan:
             settled = settle_values(operation, call[1], self._grounds, unknown)
             if _SEARCH in call[0]:
                 settled = {name: self._complete_query(text) for name, text in settled.items()}
+            if call[0] == MESSAGE and self._is_first and settled.get("recipient") != TO_USER:
+                settled["content"] = self._grounds.now
             if settled != call[1]:
                 reader.replace_call(call[0], settled)
         return reader
@@ -395,7 +406,7 @@ class _Plan:
         return {one.name for one in _find_callable(self._form) if _SEARCH in one.name}
 
     def _is_wrong_refusal(self, sentence: str) -> bool:
-        if not _REFUSAL.search(sentence):
+        if not is_refusal(sentence):
             return False
         if self._find_searches():  # nobody knows what is in documents before they are searched
             return True

@@ -32,6 +32,8 @@ _ABOUT = "What do you do?"
 REFUSAL = "Sorry, I can't help with that. It has nothing to do with my task."
 """How the prompt's examples refuse."""
 
+# Its parts, which small models put in other words around them.
+_REFUSING = re.compile("can['’]?t help with that|nothing to do with my task", re.IGNORECASE)
 _ENGLISH = frozenset(
     "the is are was what which who where when how why do does did can could will would should i you"
     " my me your his her it its we us our they of to in on for with from at by and or an a this"
@@ -45,6 +47,11 @@ _OPENING = re.compile(r"\s*(?:and|or|(?:what|how) about)\b", re.IGNORECASE)
 _BRIEF = 8  # words of a question that needs the one before it
 _LEAST_ENGLISH = 0.3  # of the words
 _MOST = 1000  # characters that are looked at
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a text refuses as `REFUSAL` does, in other words around it too."""
+    return _REFUSING.search(text) is not None
 
 
 class LearnedScope:
