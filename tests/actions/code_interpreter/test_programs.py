@@ -28,6 +28,9 @@ pytestmark = needs_sandbox
         ("print('\\ud800')", "\\ud800"),
         ("print('x')\nraise SystemExit", "x"),
         ("raise SystemExit(0)", ""),
+        ("print('x')\nexit()\nprint('y')", "x"),
+        ("print('x')\nquit(0)\nprint('y')", "x"),
+        ("import sys\nfor n in range(3):\n    print(n)\n    sys.exit()", "0"),
         ("# nothing but\n# comments", ""),
     ],
 )
@@ -80,6 +83,21 @@ def test_whatever_is_raised_is_shown(interpreter, code):
 def test_an_exception_without_a_text_is_shown(interpreter):
     code = "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
     assert "E" in run(interpreter, code).details["executionError"]
+
+
+@pytest.mark.parametrize("end", ["exit", "quit", "import sys\nsys.exit"])
+def test_an_end_with_a_message_is_an_error(interpreter, end):
+    details = run(interpreter, f"print('before')\n{end}('no such column')").details
+    assert details["executionOutput"] == "before\n"
+    assert details["executionError"] == "SystemExit: no such column\n"
+
+
+def test_help_is_printed_as_at_a_prompt(interpreter):
+    assert "Return the absolute value" in run(interpreter, "help(abs)").text
+
+
+def test_nobody_answers_a_program(interpreter):
+    assert "EOFError" in run(interpreter, "input('Which file? ')").details["executionError"]
 
 
 def test_a_crash_is_reported(interpreter):
