@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from http.client import responses
 from typing import TYPE_CHECKING
 
+import httpx2
 from mcp_types import (
     CONNECTION_CLOSED,
     INVALID_PARAMS,
@@ -20,11 +21,11 @@ from mcp_types import (
     REQUEST_TIMEOUT,
 )
 
-from orchestrator.actions._mcp_tools import NoAnswer, Refusal
+from orchestrator.actions._mcp_tools import NoAnswer, NotAsked, Refusal
 
 if TYPE_CHECKING:
-    import httpx2
     from mcp.shared.exceptions import MCPError
+    from pydantic import ValidationError
 
 # JSON-RPC: what is wrong with the request itself, so that nothing was done.
 _NOT_BEGUN = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR)
@@ -36,9 +37,12 @@ _NO_SESSION = (400, 404)
 _BROKEN = ("Connection closed", "SSE stream ")
 _LATE = "Request '"
 _STAND_INS = ("Not Found", "Server returned an error response", "Session terminated")
+# Of these, the request was not sent.
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _LONGEST_MESSAGE = 2000  # characters
 _LONGEST_TYPE = 100
+_LONGEST_PLACE = 200
 
 
 class HttpAnswer:
@@ -48,6 +52,7 @@ class HttpAnswer:
         self.status = 0
         self.media_type = ""
         self.had_session = False  # whether the request was one of a session
+        self.failure: httpx2.TransportError | None = None  # why the whole of it did not come
 
     def note(self, response: httpx2.Response) -> None:
         self.status = response.status_code
@@ -90,10 +95,19 @@ def note_answer(response: httpx2.Response) -> None:
         answer.note(response)
 
 
+def note_failure(error: httpx2.TransportError, request: httpx2.Request) -> None:
+    """Notes why a request has no answer, or not the whole of one."""
+    answer = _answer.get()
+    if answer is not None and request.method == "POST":
+        answer.failure = error
+
+
 def to_exception(error: MCPError, answer: HttpAnswer) -> NoAnswer | Refusal:
     """What an error of the SDK comes to, with what HTTP said before."""
+    if isinstance(answer.failure, _UNSENT):
+        return NotAsked(f"it could not be reached ({type(answer.failure).__name__})")
     code, message = error.error.code, str(error.error.message)
-    if code == CONNECTION_CLOSED and message.startswith(_BROKEN):
+    if answer.failure is not None or (code == CONNECTION_CLOSED and message.startswith(_BROKEN)):
         return NoAnswer("the connection broke")
     if code == REQUEST_TIMEOUT and message.startswith(_LATE):
         return NoAnswer("the time was up")
@@ -111,3 +125,10 @@ def to_exception(error: MCPError, answer: HttpAnswer) -> NoAnswer | Refusal:
         said=message,
         lost=lost,
     )
+
+
+def describe_wrong_shape(error: ValidationError) -> str:
+    """Where a result is not as MCP has it; its values are left out."""
+    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))[:_LONGEST_PLACE]
+    return f"its answer is not as MCP has it: {place}: {first['msg']}"

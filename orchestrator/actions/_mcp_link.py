@@ -25,8 +25,15 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
-from orchestrator.actions._mcp_failures import expect_answer, note_answer, to_exception
+from orchestrator.actions._mcp_failures import (
+    describe_wrong_shape,
+    expect_answer,
+    note_answer,
+    note_failure,
+    to_exception,
+)
 from orchestrator.actions._mcp_process import MOST_BYTES, ServerProcess
 from orchestrator.actions._mcp_spans import (
     TOOL_ERROR,
@@ -34,7 +41,7 @@ from orchestrator.actions._mcp_spans import (
     replace_sdk_spans,
     trace_request,
 )
-from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, Refusal
+from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, NotAsked, Refusal
 from orchestrator.actions.hosts import Hosts, RefusedAddress
 from orchestrator.support.logs import get_logger
 from orchestrator.support.tracing import build_trace_headers
@@ -160,6 +167,8 @@ class Link:
                 return await question
             except MCPError as error:
                 raise to_exception(error, answer) from None
+            except ValidationError as error:
+                raise Refusal(describe_wrong_shape(error), begun=True) from None
 
         asked = ask()
         try:
@@ -167,7 +176,7 @@ class Link:
         except RuntimeError:
             asked.close()
             question.close()
-            raise NoAnswer("it has ended") from None
+            raise NotAsked("the connection to it has ended") from None
         try:
             return future.result(max(until - time.monotonic(), 0))
         except concurrent.futures.TimeoutError:
@@ -336,10 +345,22 @@ def _reason(error: BaseException) -> str:
 # (DNS rebinding) leads nowhere; TLS and `Host` keep the name.
 class _CheckedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, hosts: Hosts) -> None:
-        super().__init__(trust_env=False)
+        # Who calls tools has limits of its own.
+        super().__init__(trust_env=False, limits=httpx2.Limits(max_keepalive_connections=20))
         self._hosts = hosts
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await self._send(request)
+        except httpx2.TransportError as error:
+            if request.method != "POST":
+                raise
+            # The SDK would end with it, and the requests of everybody else: what it gets instead
+            # is an answer that is an error to whoever asked.
+            note_failure(error, request)
+            return httpx2.Response(503, request=request)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
         request.headers.update(build_trace_headers())
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
@@ -363,15 +384,24 @@ def _bound(response: httpx2.Response, request: httpx2.Request) -> httpx2.Respons
     # MCP: messages are UTF-8. The client library would take any of Python's codecs that it names.
     if "content-type" in response.headers:
         response.headers["content-type"] = response.headers["content-type"].partition(";")[0]
-    response.stream = _BoundedStream(response.stream)
+    response.stream = _BoundedStream(response.stream, request)
     return response
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, request: httpx2.Request) -> None:
         self._stream = stream
+        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._read():
+                yield chunk
+        except httpx2.TransportError as error:
+            note_failure(error, self._request)
+            raise httpx2.StreamError(type(error).__name__) from None  # which ends no other request
+
+    async def _read(self) -> AsyncIterator[bytes]:
         left = MOST_BYTES
         async for chunk in self._stream:
             left -= len(chunk)

@@ -23,6 +23,10 @@ class NoAnswer(Exception):
     """The server did not start, ended, or did not answer in time."""
 
 
+class NotAsked(NoAnswer):
+    """The server could not be asked, so that nothing was done."""
+
+
 class Refusal(Exception):
     """The server answered, and not with a result: with an error, or with what is not MCP."""
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from orchestrator.actions._mcp_tools import (
     MOST_PARTS,
     NoAnswer,
+    NotAsked,
     Refusal,
     definitions_of,
     operation_of,
@@ -219,6 +220,12 @@ class MCPServer:
             raise unknown(
                 f"the MCP server {self.name!r} failed at {name!r} ({error}); it may have taken "
                 "effect, and was not asked again",
+                resource=operation.xml_name,
+            ) from None
+        except NotAsked as error:
+            self._link.give_up(link)
+            raise DependencyFailed(
+                f"the MCP server {self.name!r} was not asked to call {name!r}: {error}",
                 resource=operation.xml_name,
             ) from None
         except NoAnswer as error:

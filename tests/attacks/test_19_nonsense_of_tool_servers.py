@@ -22,6 +22,7 @@ from loopback import serve_handler
 from waiting import HANGS
 
 from orchestrator.actions import ActionGroup, Catalog, MCPServer
+from orchestrator.actions.hosts import Hosts
 from orchestrator.errors import (
     AccessDenied,
     ActionOutcomeUnknown,
@@ -55,6 +56,17 @@ class Reply(NamedTuple):
     status: int = 200
     media_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+    cut: int = 0  # bytes that are announced and do not come
+
+
+def build_result(result: Any, cut: int = 0) -> Callable[[Any], Reply]:
+    """An answer that is a result."""
+
+    def build(asked: Any) -> Reply:
+        body = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+        return Reply(json.dumps(body).encode(), cut=cut)
+
+    return build
 
 
 def build_error(code: int, message: str, status: int = 200) -> Callable[[Any], Reply]:
@@ -110,7 +122,7 @@ def serve(**replies: Any) -> Iterator[Bank]:
             self.send_response(reply.status)
             for name, value in (("Content-Type", reply.media_type), *reply.headers):
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(reply.body)))
+            self.send_header("Content-Length", str(len(reply.body) + reply.cut))
             self.end_headers()
             self.wfile.write(reply.body)
 
@@ -128,9 +140,15 @@ HTML = Reply(b"<h1>Welcome</h1>", media_type="text/html")
 REDIRECT = Reply(status=307, headers=(("Location", "http://169.254.169.254/latest"),))
 
 
+NO_CONTENT = {"content": [{"type": "text"}]}
+NO_SCHEMA = {"tools": [{"name": "pay"}]}
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
+        (Reply(b'{"jsonrpc": "2.0", ', cut=9), "the connection broke"),
+        (build_result(NO_CONTENT), "its answer is not as MCP has it: content.0."),
         (Reply(b'{"jsonrpc": "2.0", '), "its answer is not a message of MCP"),
         (Reply(b'{"paid": true}'), "its answer is not a message of MCP"),
         (Reply(b'{"a":' * 9_000), "its answer is not a message of MCP"),
@@ -143,7 +161,7 @@ REDIRECT = Reply(status=307, headers=(("Location", "http://169.254.169.254/lates
         (Reply(status=302, headers=(("Location", "/paid"),)), "HTTP 302 Found"),
     ],
 )
-def test_a_call_whose_answer_is_none_may_have_taken_effect(reply: Reply, why: str) -> None:
+def test_a_call_whose_answer_is_none_may_have_taken_effect(reply: Any, why: str) -> None:
     with serve(tools_call=reply) as bank, bank.open() as server:
         tools = Catalog([ActionGroup("bank", executor=server)])
         with pytest.raises(ActionOutcomeUnknown) as caught:
@@ -217,6 +235,16 @@ def test_why_a_server_cannot_be_used(reply: Any, why: str, method: str) -> None:
         assert bank.asked.count("initialize") == 1
 
 
+def test_a_list_of_tools_of_another_shape() -> None:
+    wrong = r"not as MCP has it: tools\.0\.inputSchema: Field required"
+    with (
+        serve(tools_list=build_result(NO_SCHEMA)) as bank,
+        bank.open() as server,
+        pytest.raises(DependencyFailed, match=wrong),
+    ):
+        ActionGroup("bank", executor=server)
+
+
 def test_an_event_may_have_as_many_bytes_as_any_message() -> None:
     def build_event(asked: Any) -> Reply:
         result = {"content": [{"type": "text", "text": "x" * 3_000_000}]}
@@ -244,12 +272,15 @@ def test_a_server_that_was_started_again_has_forgotten_the_session(status: int) 
     assert bank.asked.count("tools/call") == 1
 
 
-def test_a_call_that_is_late_leaves_the_calls_of_others_alone() -> None:
+@pytest.mark.parametrize("fault", ["late", "broken"])
+def test_a_call_that_fails_leaves_the_calls_of_others_alone(fault: str) -> None:
     came, answers = Event(), Event()
 
     def wait(asked: Any) -> Any:
         if asked["params"]["arguments"]["sum"] == 1:
             came.set()
+        elif fault == "broken":
+            return Reply(b"{", cut=9)
         assert answers.wait(HANGS)
         bank.replies.clear()
         return bank.answer(asked, None)
@@ -260,11 +291,32 @@ def test_a_call_that_is_late_leaves_the_calls_of_others_alone() -> None:
         assert came.wait(HANGS)
         try:
             with pytest.raises(DependencyFailed):
-                run(tools, "pay", context(seconds=0.5), sum=2)
+                run(tools, "pay", context(seconds=0.5 if fault == "late" else None), sum=2)
         finally:
             answers.set()
         assert other.result(HANGS) == "paid"
         assert run(tools, "pay", sum=3).text == "paid"
+
+
+def test_a_server_that_is_gone_before_the_call_was_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise OSError("no such name")
+
+    def vanish(asked: Any) -> Reply:
+        monkeypatch.setattr(Hosts, "resolve", fail)
+        return build_result(RESULTS["tools/list"])(asked)
+
+    with serve() as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        bank.replies["tools/list"] = vanish
+        with pytest.raises(
+            DependencyFailed, match="was not asked to call 'pay': it could"
+        ) as caught:
+            run(tools, "pay", sum=1)
+        assert type(caught.value) is DependencyFailed
+    assert "tools/call" not in bank.asked
 
 
 def test_what_cannot_be_read_is_not_written_to_stderr(
