@@ -66,6 +66,17 @@ def test_an_exception_is_an_outcome_with_its_place(interpreter):
     }
 
 
+def test_a_warning_is_shown_and_no_error(interpreter):
+    result = run(interpreter, "import warnings\nwarnings.warn('it is old')\n5")
+    shown = json.loads(result.text)
+    assert (shown["code_execution_output"], shown["is_error"]) == ("5\n", False)
+    assert "UserWarning: it is old" in shown["code_execution_error"]
+    failed = run(
+        interpreter, "import os, sys\nprint('x', file=sys.stderr, flush=True)\nos._exit(3)"
+    )
+    assert json.loads(failed.text)["is_error"] is True
+
+
 def test_a_mistake_of_syntax_is_shown(interpreter):
     result = run(interpreter, "print('never')\ndef f(:\n")
     assert "never" not in result.details["executionOutput"]
