@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import json
+import logging
 import os
 import sys
 import threading
@@ -24,15 +25,15 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
-)
+from pydantic import ValidationError
 
+from orchestrator.actions._mcp_failures import (
+    describe_wrong_shape,
+    expect_answer,
+    note_answer,
+    note_failure,
+    to_exception,
+)
 from orchestrator.actions._mcp_process import MOST_BYTES, ServerProcess
 from orchestrator.actions._mcp_spans import (
     TOOL_ERROR,
@@ -40,7 +41,7 @@ from orchestrator.actions._mcp_spans import (
     replace_sdk_spans,
     trace_request,
 )
-from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, Refusal
+from orchestrator.actions._mcp_tools import MOST_CHARS, NoAnswer, NotAsked, Refusal
 from orchestrator.actions.hosts import Hosts, RefusedAddress
 from orchestrator.support.logs import get_logger
 from orchestrator.support.tracing import build_trace_headers
@@ -53,12 +54,13 @@ _GRACE = 0.5  # seconds that answers may be late: the SDK's own limit ends first
 _CLOSING = 2.0  # seconds that a server has to end by itself
 _ENDING = 5.0  # seconds that the thread has besides, after its server was ended by force
 _MOST_PAGES = 100
-# JSON-RPC: what is wrong with the request itself, so that nothing was done.
-_NOT_BEGUN = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR)
 _LONGEST_LINE = 10_000  # characters of a line of the log
 _LONGEST_ID = 200  # characters of a session's id in a span
 
 T = TypeVar("T")
+
+# The SDK logs what it cannot read, and Python writes it to stderr when nobody takes its records.
+logging.getLogger("mcp.client").addHandler(logging.NullHandler())
 
 
 class LinkSettings(NamedTuple):
@@ -76,13 +78,16 @@ class Link:
     """An open connection."""
 
     def __init__(self, start: LinkSettings, until: float) -> None:
-        """Opens it; raises `NoAnswer` when the server did not start, or does not speak MCP."""
+        """Opens it; raises `NoAnswer` when the server did not start, or `Refusal`."""
         self._start = start
         self._process: ServerProcess | None = None
         self._main: asyncio.Task[None] | None = None
         self._grace = _CLOSING
         self._client: Any = None
         self._session_id = ""  # as the server calls the connection, over HTTP
+        self._asked = 0  # questions that wait for an answer
+        self._abandoned = False
+        self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._open: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -95,7 +100,9 @@ class Link:
             raise NoAnswer("it did not start before the time was up") from None
         except Exception as error:
             self._thread.join(_ENDING)
-            raise NoAnswer(_reason(error)) from None
+            if isinstance(first := _find_first(error), MCPError):
+                raise to_exception(first, self._opening) from None
+            raise NoAnswer(_reason(first)) from None
         except BaseException:  # of whoever waits, such as Ctrl-C
             self.close(0)
             raise
@@ -143,9 +150,25 @@ class Link:
         return trace_request(method, tool, http=http, version=version, session=self._session_id)
 
     def _ask(self, question: Coroutine[Any, Any, T], until: float) -> T:
+        with self._lock:
+            self._asked += 1
+        try:
+            return self._wait_for(question, until)
+        finally:
+            with self._lock:
+                self._asked -= 1
+            self._close_if_abandoned()
+
+    def _wait_for(self, question: Coroutine[Any, Any, T], until: float) -> T:
         async def ask() -> T:
             replace_sdk_spans()  # the task has a context of its own, with the caller's span
-            return await question
+            answer = expect_answer()
+            try:
+                return await question
+            except MCPError as error:
+                raise to_exception(error, answer) from None
+            except ValidationError as error:
+                raise Refusal(describe_wrong_shape(error), begun=True) from None
 
         asked = ask()
         try:
@@ -153,20 +176,37 @@ class Link:
         except RuntimeError:
             asked.close()
             question.close()
-            raise NoAnswer("it has ended") from None
+            raise NotAsked("the connection to it has ended") from None
         try:
             return future.result(max(until - time.monotonic(), 0))
         except concurrent.futures.TimeoutError:
             future.cancel()
             raise NoAnswer("the time was up") from None
-        except MCPError as error:
-            raise _to_exception(error) from None
-        except Refusal:
+        except (NoAnswer, Refusal):
             raise
         except concurrent.futures.CancelledError:
             raise NoAnswer("it has ended") from None
         except Exception as error:  # of the SDK, its transports, or a result of the wrong shape
             raise NoAnswer(_reason(error)) from None
+
+    def abandon(self) -> None:
+        """Ends a connection that nobody is to use any more.
+
+        A process ends at once. Over HTTP, where requests do not depend on each other, those of
+        other callers get their answers first.
+        """
+        if self._start.url is None:
+            self.close(0)
+            return
+        with self._lock:
+            self._abandoned = True
+        self._close_if_abandoned()
+
+    def _close_if_abandoned(self) -> None:
+        with self._lock:
+            idle = self._abandoned and not self._asked
+        if idle:
+            self.close(0)
 
     def close(self, seconds: float = _CLOSING) -> None:
         """Ends the connection, and the server's process, and waits for both.
@@ -193,6 +233,7 @@ class Link:
 
     def _run(self) -> None:
         replace_sdk_spans()  # the handshake is no turn's
+        self._opening = expect_answer()
         try:
             self._main = self._loop.create_task(self._keep_open())
             self._loop.run_until_complete(self._main)
@@ -221,8 +262,10 @@ class Link:
     async def _transport(self) -> AsyncIterator[Any]:
         start = self._start
         if start.url is not None:
-            async with _open_http_client(start, self._note_session) as client:
-                yield streamable_http_client(start.url, http_client=client)
+            async with _open_http_client(start, self._note_answer) as client:
+                yield streamable_http_client(
+                    start.url, http_client=client, max_sse_event_size=MOST_BYTES
+                )
             return
         # A process needs a file for its standard error; the lines go to the log `orchestrator.mcp`.
         reading, writing = os.pipe()
@@ -243,8 +286,9 @@ class Link:
         finally:
             process.close()
 
-    # The SDK keeps the id to itself.
-    async def _note_session(self, response: httpx2.Response) -> None:
+    # The SDK keeps the id to itself, and the status.
+    async def _note_answer(self, response: httpx2.Response) -> None:
+        note_answer(response)
         self._session_id = response.headers.get("mcp-session-id", self._session_id)[:_LONGEST_ID]
 
 
@@ -285,18 +329,14 @@ def _to_dict(value: Any) -> dict[str, Any]:
     return found
 
 
-def _to_exception(error: Any) -> Exception:
-    code = error.error.code
-    if code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):
-        return NoAnswer("the connection broke" if code == CONNECTION_CLOSED else "the time was up")
-    # Its message may hold anything; only what is wrong with the arguments helps a model.
-    advice = str(error.error.message)[:2000] if code == INVALID_PARAMS else None
-    return Refusal(f"error {code}", advice, begun=code not in _NOT_BEGUN, kind=str(code))
+def _find_first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _reason(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = _find_first(error)
     reason = getattr(error, "strerror", None)
     return f"{type(error).__name__}{f': {reason}' if reason else ''}"
 
@@ -305,10 +345,22 @@ def _reason(error: BaseException) -> str:
 # (DNS rebinding) leads nowhere; TLS and `Host` keep the name.
 class _CheckedTransport(httpx2.AsyncHTTPTransport):
     def __init__(self, hosts: Hosts) -> None:
-        super().__init__(trust_env=False)
+        # Who calls tools has limits of its own.
+        super().__init__(trust_env=False, limits=httpx2.Limits(max_keepalive_connections=20))
         self._hosts = hosts
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await self._send(request)
+        except httpx2.TransportError as error:
+            if request.method != "POST":
+                raise
+            # The SDK would end with it, and the requests of everybody else: what it gets instead
+            # is an answer that is an error to whoever asked.
+            note_failure(error, request)
+            return httpx2.Response(503, request=request)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
         request.headers.update(build_trace_headers())
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
@@ -332,15 +384,24 @@ def _bound(response: httpx2.Response, request: httpx2.Request) -> httpx2.Respons
     # MCP: messages are UTF-8. The client library would take any of Python's codecs that it names.
     if "content-type" in response.headers:
         response.headers["content-type"] = response.headers["content-type"].partition(";")[0]
-    response.stream = _BoundedStream(response.stream)
+    response.stream = _BoundedStream(response.stream, request)
     return response
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, request: httpx2.Request) -> None:
         self._stream = stream
+        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._read():
+                yield chunk
+        except httpx2.TransportError as error:
+            note_failure(error, self._request)
+            raise httpx2.StreamError(type(error).__name__) from None  # which ends no other request
+
+    async def _read(self) -> AsyncIterator[bytes]:
         left = MOST_BYTES
         async for chunk in self._stream:
             left -= len(chunk)

@@ -23,16 +23,31 @@ class NoAnswer(Exception):
     """The server did not start, ended, or did not answer in time."""
 
 
+class NotAsked(NoAnswer):
+    """The server could not be asked, so that nothing was done."""
+
+
 class Refusal(Exception):
-    """The server answered with an error of the protocol."""
+    """The server answered, and not with a result: with an error, or with what is not MCP."""
 
     def __init__(
-        self, message: str, advice: str | None = None, *, begun: bool = False, kind: str = ""
+        self,
+        message: str,
+        advice: str | None = None,
+        *,
+        begun: bool = False,
+        kind: str = "",
+        said: str = "",
+        status: int = 0,
+        lost: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind  # the code of the error, for spans
         self.advice = advice  # a text for the model, when it can mend the call
         self.begun = begun  # whether the call may have taken effect before
+        self.said = said  # the server's own message, for whoever runs it
+        self.status = status  # of HTTP, where it is what went wrong
+        self.lost = lost  # whether a new connection may help
 
 
 def definitions_of(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

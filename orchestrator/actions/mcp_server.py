@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from logging import INFO, WARNING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 from orchestrator.actions._mcp_tools import (
     MOST_PARTS,
     NoAnswer,
+    NotAsked,
     Refusal,
     definitions_of,
     operation_of,
@@ -32,18 +34,23 @@ from orchestrator.actions.hosts import Hosts, RefusedAddress, port_of
 from orchestrator.actions.placeholders import PlaceholderText
 from orchestrator.actions.schemas import SchemaSize
 from orchestrator.errors import (
+    AccessDenied,
     ActionOutcomeUnknown,
     DefinitionError,
     DependencyFailed,
     ModelNotReady,
+    ThrottlingError,
 )
 from orchestrator.support.lazy_imports import describe_missing_extra
+from orchestrator.support.logs import get_logger
 from orchestrator.support.redaction import hide_credentials, is_credential
 from orchestrator.support.spelling import did_you_mean
+from orchestrator.support.user_code import is_debugging
 
 if TYPE_CHECKING:
     from orchestrator.actions._mcp_link import Link
 
+_log = get_logger("orchestrator.mcp")
 _DIFFERENT_LINES = 40
 _COMPARED_LINES = 500
 
@@ -198,25 +205,31 @@ class MCPServer:
         name = self._names[operation.name]
         self._check(name, operation, until)
         unknown = DependencyFailed if operation.idempotent else ActionOutcomeUnknown
+        link = self._open_link(until)
         try:
-            result = result_of(self._open_link(until).call(name, call.arguments, until))
+            result = result_of(link.call(name, call.arguments, until))
             result.text = self._hide_credentials(result.text)
             return result
         except Refusal as error:
             if error.advice is not None:
                 return ActionResult(self._hide_credentials(error.advice), "REPROMPT")
+            self._log_message(error)
             if not error.begun:
-                raise DependencyFailed(
-                    f"the MCP server {self.name!r} refused to call {name!r} ({error})",
-                    resource=operation.xml_name,
-                ) from None
+                text = f"the MCP server {self.name!r} refused to call {name!r} ({error})"
+                raise _build_refusal(error, text, operation.xml_name) from None
             raise unknown(
                 f"the MCP server {self.name!r} failed at {name!r} ({error}); it may have taken "
                 "effect, and was not asked again",
                 resource=operation.xml_name,
             ) from None
+        except NotAsked as error:
+            self._link.give_up(link)
+            raise DependencyFailed(
+                f"the MCP server {self.name!r} was not asked to call {name!r}: {error}",
+                resource=operation.xml_name,
+            ) from None
         except NoAnswer as error:
-            self._link.kill()
+            self._link.give_up(link)
             raise unknown(
                 f"the MCP server {self.name!r} was asked to call {name!r} and did not answer "
                 f"({error}); it may have taken effect, and was not asked again",
@@ -246,20 +259,22 @@ class MCPServer:
     # A server that has stopped is started again, once, if there is time.
     def _list_tools(self, until: float | None = None, *, again: bool = True) -> Tools:
         until = time.monotonic() + self._seconds if until is None else until
+        link = self._open_link(until)
         try:
-            return definitions_of(self._open_link(until).tools(until))
-        except NoAnswer as error:
-            self._link.kill()
-            if not again or time.monotonic() >= until:
-                raise self._build_failure(str(error)) from None
-        except Refusal as error:
-            raise self._build_failure(str(error)) from None
+            return definitions_of(link.tools(until))
+        except (NoAnswer, Refusal) as error:
+            broken = isinstance(error, NoAnswer) or error.lost
+            if broken:
+                self._link.give_up(link)
+            if not (broken and again and time.monotonic() < until):
+                raise self._build_failure(error) from None
         return self._list_tools(until, again=False)
 
     def _open_link(self, until: float) -> Link:
         link = self._link.get(lambda: self._start(until), until)
         if link is None:
-            raise self._build_failure("another call was still starting it when the time was up")
+            late = NoAnswer("another call was still starting it when the time was up")
+            raise self._build_failure(late)
         return link
 
     def _check(self, name: str, operation: Operation, until: float) -> None:
@@ -290,9 +305,9 @@ class MCPServer:
         try:
             self._hosts.resolve(host, port_of(url))
         except RefusedAddress as error:
-            raise self._build_failure(str(error)) from None
+            raise self._build_failure(NoAnswer(str(error))) from None
         except OSError:
-            raise self._build_failure(f"the name {host!r} is unknown") from None
+            raise self._build_failure(NoAnswer(f"the name {host!r} is unknown")) from None
 
     def _start(self, until: float) -> Link:
         try:
@@ -306,14 +321,30 @@ class MCPServer:
         at = self._command, self._url, variables, headers, self._folder, self._hosts
         try:
             return Link(LinkSettings(*at), until)
-        except NoAnswer as error:
-            raise self._build_failure(str(error)) from None
+        except (NoAnswer, Refusal) as error:
+            raise self._build_failure(error) from None
 
-    def _build_failure(self, why: str) -> DependencyFailed:
-        return DependencyFailed(
-            f"the MCP server {self.name!r} could not be started, or does not list its tools: {why}",
-            resource=self.name,
-        )
+    def _build_failure(self, why: NoAnswer | Refusal) -> DependencyFailed:
+        text = f"the MCP server {self.name!r} could not be started, or does not list its tools"
+        if isinstance(why, NoAnswer):
+            return DependencyFailed(f"{text}: {why}", resource=self.name)
+        self._log_message(why)
+        return _build_refusal(why, f"{text}: {why}", self.name)
+
+    # An error's message may hold what nobody else may read, so it is in no exception.
+    def _log_message(self, error: Refusal) -> None:
+        if error.said:
+            text, level = self._hide_credentials(error.said), WARNING if is_debugging() else INFO
+            _log.log(level, "the MCP server %r answered with %s: %s", self.name, error, text)
+
+
+def _build_refusal(error: Refusal, text: str, resource: str) -> DependencyFailed:
+    if error.status in (401, 407):
+        text = f"{text}; check the headers of the definition"
+        return AccessDenied(text, resource=resource)
+    if error.status == 429:
+        return ThrottlingError(text, resource=resource)
+    return DependencyFailed(text, resource=resource)
 
 
 # A server's finaliser holds this instead of the server, which it would keep alive.
@@ -337,10 +368,12 @@ class _Current:
         if (link := self._take()) is not None:
             link.close()
 
-    def kill(self) -> None:
-        """Ends the server at once."""
-        if (link := self._take()) is not None:
-            link.close(0)
+    def give_up(self, broken: Link) -> None:
+        """Ends a server or a connection that does not answer; the next call starts another."""
+        with self._lock:
+            if self._link is broken:
+                self._link = None
+        broken.abandon()
 
     def _take(self) -> Link | None:
         with self._lock:

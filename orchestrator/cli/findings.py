@@ -103,7 +103,7 @@ def show_error(terminal: Terminal, error: BaseException) -> None:
         for finding in as_findings(error):
             show_finding(terminal, finding, stderr=True)
         return
-    message = clean(_format_message(error))
+    message = clean(format_message(error))
     terminal.block(assemble(("error: ", "error"), message), stderr=True)
     explained, terminal.explained = terminal.debug or terminal.explained, False
     if way_out := suggest_fix(error, debug=explained):
@@ -116,7 +116,8 @@ def show_load_error(terminal: Terminal, finding: Diagnostic) -> None:
     show_finding(terminal, finding, stderr=True)
 
 
-def _format_message(error: BaseException) -> str:
+def format_message(error: BaseException) -> str:
+    """What an error says."""
     if isinstance(error, OrchestratorError):
         return error.message
     if isinstance(error, OSError):
@@ -128,7 +129,10 @@ def report_error(terminal: Terminal, error: BaseException, **members: Any) -> No
     """Writes an error to stderr, and with --json as a document with further members."""
     if terminal.json:
         terminal.document({**error_document(error), **members})
-    show_error(terminal, error)
+    if terminal.log_error is not None:
+        terminal.log_error(error)
+    else:
+        show_error(terminal, error)
 
 
 def error_document(error: BaseException) -> dict[str, Any]:

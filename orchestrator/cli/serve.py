@@ -7,13 +7,14 @@ import re
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestrator.cli.findings import report_broken_agent
+from orchestrator.cli.findings import format_message, report_broken_agent, suggest_fix
 from orchestrator.cli.options import Prices, parse_pairs
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.verb import option, setting, verb
@@ -165,6 +166,8 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
       $ orchestrator serve my-agents --host 0.0.0.0 --keys keys.yaml
     """
     _check_installed()
+    if options.log_format == "json":
+        terminal.log_error = partial(_log_error, debug=terminal.debug)
     from orchestrator.server import serving
     from orchestrator.server.process_log import log_requests
     from orchestrator.server.settings import Settings
@@ -197,6 +200,18 @@ def serve(terminal: Terminal, options: ServeOptions) -> None:
     finally:
         end_log()
     _schedule_exit()
+
+
+def _log_error(error: BaseException, *, debug: bool) -> None:
+    # What ends the server, or keeps it from starting, is a line of its log as everything else is.
+    from orchestrator.server.process_log import log_requests
+    from orchestrator.support.logs import get_logger
+
+    way_out = suggest_fix(error, debug=debug)
+    text = f"{format_message(error)}{f'; {way_out}' if way_out else ''}"
+    end_log = log_requests("json")
+    get_logger("orchestrator.server").error("%s", text, exc_info=error if debug else None)
+    end_log()
 
 
 def _choose_agents(options: ServeOptions) -> Path | None:

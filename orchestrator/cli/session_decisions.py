@@ -9,7 +9,7 @@ from orchestrator.cli.agents import load_agent
 from orchestrator.cli.options import Model
 from orchestrator.cli.return_control import list_waiting_calls, read_named_values
 from orchestrator.cli.session_state import NextCommands, find_session, local_time
-from orchestrator.cli.sessions import HERE, Folder, Id, State
+from orchestrator.cli.sessions import HERE, Folder, Id, State, Tenant
 from orchestrator.cli.terminal import Terminal, clean
 from orchestrator.cli.verb import option, verb
 from orchestrator.errors import ValidationError
@@ -36,9 +36,7 @@ def decide(
         list[str] | None,
         option("--give-up", "KEY", "Leave it; the turn ends as failed. Repeatable."),
     ] = None,
-    tenant: Annotated[
-        str, option("--tenant", "NAME", "The tenant whose session it is, of those of a server.")
-    ] = "",
+    tenant: Tenant = "",
     model: Model = None,
 ) -> None:
     """Decide about an action whose outcome is unknown, and continue its turn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ import typer
 
 from orchestrator.cli.agents import ensure_data_folder, get_sessions_file
 from orchestrator.cli.options import OptionalDatabase
-from orchestrator.cli.session_state import find_session
+from orchestrator.cli.session_state import find_session, list_sessions
 from orchestrator.cli.sessions import HERE, Folder, State, open_chosen_sessions
 from orchestrator.cli.terminal import Terminal, clean, format_count
 from orchestrator.cli.verb import AGENT_FAILED, option, verb
@@ -47,6 +47,9 @@ def export(
     output: Annotated[
         Path | None, option("--output", "FILE", "Write this file. Default: stdout.")
     ] = None,
+    tenant: Annotated[
+        str, option("--tenant", "NAME", "The tenant whose sessions they are, of a server's.")
+    ] = "",
     as_cases: Annotated[
         bool, typer.Option("--as-cases", help="Write cases for `orchestrator eval` instead.")
     ] = False,
@@ -63,8 +66,10 @@ def export(
     if every is (session is not None):
         raise ValidationError("give the id of one session, or --all for every one")
     sessions = open_chosen_sessions(folder, state, session)
-    infos = sessions.store.list() if session is None else [find_session(sessions, session)]
-    list_lines = _list_cases(folder, sessions) if as_cases else _list_records(sessions)
+    infos: Iterable[SessionInfo] = list_sessions(sessions, tenant)
+    if session is not None:
+        infos = [find_session(sessions, session, tenant)]
+    list_lines = _list_cases(folder, sessions, tenant) if as_cases else _list_records(sessions)
     with _open_output(output) as file:
         labels, failures = _export(terminal, list_lines, infos, file, goes_on=every)
     if output is not None:
@@ -80,11 +85,11 @@ def _list_records(sessions: Sessions) -> ListLines:
     return lambda info: list(export_session(sessions.store, info))
 
 
-def _list_cases(folder: Path, sessions: Sessions) -> ListLines:
+def _list_cases(folder: Path, sessions: Sessions, tenant: str) -> ListLines:
     from orchestrator.agent.agent import Agent
     from orchestrator.agent.evaluation.session_cases import build_session_cases
 
-    agent = Agent.load(folder, sessions=sessions)
+    agent = Agent.load(folder, sessions=sessions).for_tenant(tenant)
 
     def list_lines(info: SessionInfo) -> list[str]:
         owner, _, session_id = info.label.rpartition("/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -320,16 +320,27 @@ def open_sessions(name: str | Path) -> Sessions:
     return Sessions.of(name)
 
 
-def find_session(sessions: Sessions, name: str) -> SessionInfo:
-    """The stored session that is called `name`: its id, or `agent/alias/id`.
+def list_sessions(sessions: Sessions, tenant: str = "") -> Iterable[SessionInfo]:
+    """The stored sessions, the last used first; with `tenant`, those of one of a server's."""
+    if not tenant:
+        return sessions.store.list()
+    from orchestrator.engine.plan import tenant_key_of
+
+    key = tenant_key_of(tenant)
+    return (it for it in sessions.store.list() if it.label.split("/")[2:-1] == [key])
+
+
+def find_session(sessions: Sessions, name: str, tenant: str = "") -> SessionInfo:
+    """The stored session that is called `name`: its id, or its label, as `agent/alias/id`.
 
     Raises:
-        ResourceNotFound: There is none.
-        ValidationError: Several agents have a session of that id.
+        ResourceNotFound: There is none, or none of the tenant.
+        ValidationError: Several agents or tenants have a session of that id.
     """
-    infos = list(sessions.store.list())
+    infos = list(list_sessions(sessions, tenant))
     found = {it.label: it for it in infos if name in (it.label, it.session_id)}
-    return pick_one(found, f"session {name!r}", [it.session_id for it in infos])
+    what = f"session {name!r}{f' of the tenant {tenant!r}' if tenant else ''}"
+    return pick_one(found, what, [it.session_id for it in infos])
 
 
 def pick_one(found: Mapping[str, T], what: str, known: Sequence[str]) -> T:

@@ -15,6 +15,7 @@ from orchestrator.cli.session_state import (
     agent_name,
     find_session,
     iso_time,
+    list_sessions,
     local_time,
     open_sessions,
     read_turns,
@@ -38,11 +39,21 @@ State = Annotated[
         "The SQLite file, or the URL of the store. Default: FOLDER/.orchestrator/sessions.sqlite.",
     ),
 ]
+Tenant = Annotated[
+    str, option("--tenant", "NAME", "The tenant whose session it is, of those of a server.")
+]
 HERE = Path(".")
 
 
 @verb
-def list_(terminal: Terminal, folder: Folder = HERE, state: State = None) -> None:
+def list_(
+    terminal: Terminal,
+    folder: Folder = HERE,
+    state: State = None,
+    tenant: Annotated[
+        str, option("--tenant", "NAME", "Only those of this tenant, of those of a server.")
+    ] = "",
+) -> None:
     """List the kept sessions, the last used first.
 
     [bold]Examples[/bold]
@@ -60,7 +71,7 @@ def list_(terminal: Terminal, folder: Folder = HERE, state: State = None) -> Non
             "updated": info.updated,
             "updated_time": iso_time(info.updated),
         }
-        for info in sessions.store.list()
+        for info in list_sessions(sessions, tenant)
     ]
     if terminal.json:
         terminal.document(listed)
@@ -81,6 +92,7 @@ def show(
     folder: Folder = HERE,
     state: State = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step of each turn.")] = False,
+    tenant: Tenant = "",
     model: Model = None,
 ) -> None:
     """Show a session's conversation, and with --trace how each answer came about.
@@ -88,11 +100,12 @@ def show(
     [bold]Examples[/bold]
       $ orchestrator sessions show s-1 my-agent
       $ orchestrator sessions show s-1 my-agent --trace
+      $ orchestrator sessions show s-1 my-agent --tenant acme --state $DATABASE
     """
     from orchestrator.agent.agent import Agent
 
     sessions = open_chosen_sessions(folder, state, session)
-    info = find_session(sessions, session)
+    info = find_session(sessions, session, tenant)
     agent = Agent.load(folder, model=model) if trace else None
     turns = list(read_turns(sessions, info, agent))
     if terminal.json:
@@ -104,7 +117,13 @@ def show(
 
 
 @verb
-def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
+def end(
+    terminal: Terminal,
+    session: Id,
+    folder: Folder = HERE,
+    state: State = None,
+    tenant: Tenant = "",
+) -> None:
     """End a session: its next turn begins with no attributes and no conversation.
 
     [bold]Examples[/bold]
@@ -113,20 +132,26 @@ def end(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = N
     from orchestrator.sessions.between_turns import end_session
 
     sessions = open_chosen_sessions(folder, state, session)
-    info = find_session(sessions, session)
+    info = find_session(sessions, session, tenant)
     end_session(sessions, info.label)
     terminal.report({"ended": info.label}, f"ended {info.label.rsplit('/', 1)[-1]}")
 
 
 @verb
-def delete(terminal: Terminal, session: Id, folder: Folder = HERE, state: State = None) -> None:
+def delete(
+    terminal: Terminal,
+    session: Id,
+    folder: Folder = HERE,
+    state: State = None,
+    tenant: Tenant = "",
+) -> None:
     """Delete a session and its journal.
 
     [bold]Examples[/bold]
       $ orchestrator sessions delete s-1 my-agent
     """
     sessions = open_chosen_sessions(folder, state, session)
-    info = find_session(sessions, session)
+    info = find_session(sessions, session, tenant)
     sessions.store.delete(info.key)
     terminal.report({"deleted": info.label}, f"deleted {info.label.rsplit('/', 1)[-1]}")
 

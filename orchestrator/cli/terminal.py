@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from io import StringIO
@@ -141,6 +141,8 @@ class Terminal:
         self.debug = debug
         # Whether what the next error leaves out was shown already.
         self.explained = False
+        # Writes the next error to stderr, where it is not to be shown as a command's.
+        self.log_error: Callable[[BaseException], None] | None = None
         # How much of a prompt an embedded model has read, in percent; `None` while it reads none.
         self.reading: int | None = None
 

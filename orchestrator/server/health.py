@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.errors import OrchestratorError
@@ -31,6 +32,7 @@ _log = get_logger("orchestrator.server")
 # Of what no session, document or memory is called: to look for it reads from the store.
 _NOTHING = "readiness"
 _OK = "ok"
+_ROOM = 1 << 18  # bytes that there must be on a disk: more than most records of a journal have
 
 Check = Callable[[], object]
 """Looks at one thing, and may block; raises what is wrong with it."""
@@ -138,13 +140,28 @@ def _log_changes(before: Report | None, now: Report, found: Mapping[str, _Outcom
 
 def build_checks(state: ServerState) -> dict[str, Check]:
     """The checks of a server: of its stores, the weights of its models, and agents in folders."""
-    return {
+    file = state.settings.state_file
+    disk: dict[str, Check] = {}
+    if file is not None:
+        disk["disk"] = partial(_check_disk, file.absolute().parent)
+    return disk | {
         "sessions": lambda: state.sessions.store.load(_NOTHING),
         "documents": lambda: state.documents.get("", _NOTHING, _NOTHING),
         "memory": lambda: state.memory.find_unsummarised(_NOTHING, 0),
         "models": lambda: _check_models(state),
         "agents": lambda: _check_agents(state),
     }
+
+
+# Where nothing can be written, all that is stored can be read. A file without a name needs room, as
+# a journal does, and goes with its process.
+def _check_disk(folder: Path) -> None:
+    try:
+        with TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        reason = f"nothing can be written ({error.strerror})"
+        raise Missing(reason, f"{reason} to {str(folder)!r}") from error
 
 
 def _check_agents(state: ServerState) -> None:

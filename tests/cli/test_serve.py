@@ -70,6 +70,27 @@ def test_agents_that_are_wrong_are_told_and_the_others_served(shop, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("shop", "--metrics-port", "99999"), "--metrics-port 99999 is no port"),
+        (("shop", "--workers", "3"), "3 worker processes share nothing but their state"),
+        (("nowhere",), "there is no folder"),
+        (("shop", "--keys", "shop/agent.yaml"), "agent.yaml: access keys are a list"),
+    ],
+)
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_keeps_it_from_starting_is_in_its_log(run, shop, words, why, debug):
+    plain = run("serve", *words, "--port", "0")
+    assert plain.exit_code in (1, 2) and "error: " in plain.stderr
+    logged = run("serve", *words, "--port", "0", "--log-format", "json", *["--debug"] * debug)
+    assert logged.exit_code == plain.exit_code
+    record = json.loads(logged.stderr)  # one line, and nothing else
+    assert (record["level"], record["logger"]) == ("ERROR", "orchestrator.server")
+    assert why in record["message"]
+    assert ("traceback" in record) is debug
+
+
+@pytest.mark.parametrize(
     "words", [("serve", "--port"), ("serve", "--port", "0", "--metrics-port"), ("web", "--port")]
 )
 def test_a_port_in_use(run, shop, words):

@@ -10,6 +10,10 @@ from contextlib import closing
 import pytest
 from cli_support import ANSWER, ORDER, call
 
+from orchestrator import Agent
+from orchestrator.sessions import session_label
+from orchestrator.testing import ScriptedModel
+
 
 @pytest.fixture
 def kept(run, shop, script):
@@ -193,3 +197,38 @@ def test_two_agents_with_a_session_of_one_name(run, kept, buyer, script):
     assert done.exit_code == 2 and "give one of" in done.stderr
     label = json.loads(run("sessions", "list", kept, "--json").stdout)[0]["label"]
     assert run("sessions", "show", label, kept).exit_code == 0
+
+
+@pytest.fixture
+def tenants(run, kept):
+    """The shop's store, in which `s-1` is a session of two tenants of a server, too."""
+    state = kept / ".orchestrator" / "sessions.sqlite"
+    with Agent.load(kept, model=ScriptedModel([]), sessions=state) as agent:
+        sessions = agent.sessions
+        records = list(sessions.records(session_label(agent.plan.owner, "s-1")))
+        for name in ("acme", "zeta"):
+            label = session_label(agent.for_tenant(name).plan.owner, "s-1")
+            sessions.store.append(sessions.key(label), 0, records, label=label, at=1)
+    return kept
+
+
+def test_the_sessions_of_one_of_a_servers_tenants(run, tenants, script):
+    assert "give one of" in run("sessions", "show", "s-1", tenants).stderr
+    words = ["s-1", tenants, "--tenant", "acme"]
+    assert "where is 1042" in run("sessions", "show", *words).stdout.lower()
+    assert run("sessions", "show", *words, "--trace", script()).exit_code == 0
+    (listed,) = json.loads(run("sessions", "list", tenants, "--tenant", "acme", "--json").stdout)
+    ended = json.loads(run("sessions", "end", *words, "--json").stdout)
+    assert ended == {"ended": listed["label"]}
+    head = json.loads(run("sessions", "export", *words).stdout.splitlines()[0])
+    every = run("sessions", "export", "--all", tenants, "--tenant", "acme").stdout.splitlines()
+    assert head["label"] == listed["label"] == json.loads(every[0])["label"]
+    assert run("sessions", "export", *words, "--as-cases").exit_code == 0
+    assert json.loads(run("sessions", "delete", *words, "--json").stdout) == {
+        "deleted": listed["label"]
+    }
+    assert run("sessions", "list", tenants, "--tenant", "acme").stdout.strip() == "no sessions"
+    assert len(json.loads(run("sessions", "list", tenants, "--json").stdout)) == 3
+    done = run("sessions", "show", *words)
+    assert done.exit_code == 2
+    assert "there is no session 's-1' of the tenant 'acme'; there is none" in done.stderr

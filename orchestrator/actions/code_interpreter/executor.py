@@ -122,7 +122,7 @@ class CodeInterpreter:
         if outcome.stopped:
             error = f"{_ensure_newline(error)}The program was ended: {outcome.stopped}."
         return ActionResult(
-            _render_result(outcome.output, error, returned, context.max_bytes),
+            _render_result(outcome, error, returned, context.max_bytes),
             files=returned.files,
             details={
                 "executionOutput": outcome.output,
@@ -238,12 +238,13 @@ def _take_variables(
         session.variables.unlink(missing_ok=True)
 
 
-def _render_result(output: str, error: str, returned: files.Returned, most: int) -> str:
+def _render_result(outcome: Outcome, error: str, returned: files.Returned, most: int) -> str:
     """What the model reads (recorded: its members); at most `most` bytes, if there is room."""
-    shown: dict[str, Any] = {"code_execution_output": output}
+    shown: dict[str, Any] = {"code_execution_output": outcome.output}
     if error:
         shown["code_execution_error"] = error
-    shown["is_error"] = bool(error)
+    # Libraries warn on the standard error: a model would mend what works.
+    shown["is_error"] = outcome.failed or bool(outcome.stopped)
     if returned.files:
         made = (f"{it['name']} ({it['type']}, {len(it['bytes'])} bytes)" for it in returned.files)
         shown["files_for_user"] = list(made)

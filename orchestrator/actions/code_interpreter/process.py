@@ -57,6 +57,7 @@ class Outcome:
     # What the sandbox was made of: `namespaces`, `landlock`, `seccomp`; nothing when the program
     # was ended before it began
     isolation: tuple[str, ...]
+    failed: bool = False  # whether it raised, or ended with another exit status than 0
 
 
 @cache
@@ -141,7 +142,8 @@ class Run:
         errors = watched.text("stderr")
         if process.returncode > 0 and not errors.strip():  # `os._exit` says nothing of it
             stopped = stopped or f"it ended with the exit status {process.returncode}"
-        return Outcome(watched.text("stdout"), errors, stopped, late, isolation)
+        failed = process.returncode != 0
+        return Outcome(watched.text("stdout"), errors, stopped, late, isolation, failed)
 
     def _start(self, base: Path, folder: Path, status: int) -> subprocess.Popen[bytes]:
         flags = ["-I", "-S", "-B", "-X", "utf8"]

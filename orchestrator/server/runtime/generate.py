@@ -59,7 +59,7 @@ def operations_of_generation(resources: AgentResources) -> dict[str, Handler]:
 async def _answer(answering: GenerationAgents, request: Request) -> Mapping[str, Any]:
     agent, question, session_id = await run_blocking(_begin, answering, request)
     reply = await agent.ainvoke(question, session_id)
-    result = {"output": {"text": reply.text}, "citations": convert_citations(reply)}
+    result = {"output": {"text": reply.text}, "citations": _cite(reply)}
     action = _guardrail_action(agent, reply)
     return {"sessionId": session_id, **result, **({"guardrailAction": action} if action else {})}
 
@@ -113,9 +113,19 @@ async def _convert_events(
                     yield result
 
 
+def _cite(reply: Reply) -> list[dict[str, Any]]:
+    """Bedrock's citations; of an answer without sources one of the whole, with none (recorded)."""
+    citations = convert_citations(reply)
+    if citations or not reply.text:
+        return citations
+    span = {"start": 0, "end": len(reply.text) - 1}
+    part = {"textResponsePart": {"text": reply.text, "span": span}}
+    return [{"generatedResponsePart": part, "retrievedReferences": []}]
+
+
 def _final_events(agent: Agent, reply: Reply) -> Iterator[StreamEvent]:
     shown = 0
-    for citation in convert_citations(reply):
+    for citation in _cite(reply):
         end = citation["generatedResponsePart"]["textResponsePart"]["span"]["end"] + 1
         yield "output", {"text": reply.text[shown:end]}
         yield "citation", {"citation": citation, **citation}

@@ -28,6 +28,9 @@ pytestmark = needs_sandbox
         ("print('\\ud800')", "\\ud800"),
         ("print('x')\nraise SystemExit", "x"),
         ("raise SystemExit(0)", ""),
+        ("print('x')\nexit()\nprint('y')", "x"),
+        ("print('x')\nquit(0)\nprint('y')", "x"),
+        ("import sys\nfor n in range(3):\n    print(n)\n    sys.exit()", "0"),
         ("# nothing but\n# comments", ""),
     ],
 )
@@ -63,6 +66,17 @@ def test_an_exception_is_an_outcome_with_its_place(interpreter):
     }
 
 
+def test_a_warning_is_shown_and_no_error(interpreter):
+    result = run(interpreter, "import warnings\nwarnings.warn('it is old')\n5")
+    shown = json.loads(result.text)
+    assert (shown["code_execution_output"], shown["is_error"]) == ("5\n", False)
+    assert "UserWarning: it is old" in shown["code_execution_error"]
+    failed = run(
+        interpreter, "import os, sys\nprint('x', file=sys.stderr, flush=True)\nos._exit(3)"
+    )
+    assert json.loads(failed.text)["is_error"] is True
+
+
 def test_a_mistake_of_syntax_is_shown(interpreter):
     result = run(interpreter, "print('never')\ndef f(:\n")
     assert "never" not in result.details["executionOutput"]
@@ -80,6 +94,21 @@ def test_whatever_is_raised_is_shown(interpreter, code):
 def test_an_exception_without_a_text_is_shown(interpreter):
     code = "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
     assert "E" in run(interpreter, code).details["executionError"]
+
+
+@pytest.mark.parametrize("end", ["exit", "quit", "import sys\nsys.exit"])
+def test_an_end_with_a_message_is_an_error(interpreter, end):
+    details = run(interpreter, f"print('before')\n{end}('no such column')").details
+    assert details["executionOutput"] == "before\n"
+    assert details["executionError"] == "SystemExit: no such column\n"
+
+
+def test_help_is_printed_as_at_a_prompt(interpreter):
+    assert "Return the absolute value" in run(interpreter, "help(abs)").text
+
+
+def test_nobody_answers_a_program(interpreter):
+    assert "EOFError" in run(interpreter, "input('Which file? ')").details["executionError"]
 
 
 def test_a_crash_is_reported(interpreter):

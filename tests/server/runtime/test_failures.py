@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -79,10 +79,15 @@ def test_an_action_that_fails(start: Any) -> None:
     assert "secret" not in str(caught)
 
 
-def list_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the server warned of that came of a request; other tests may have left connections."""
-    records = [it for it in caplog.records if it.levelname == "WARNING"]
-    return [text for it in records if (text := it.getMessage()).startswith("request ")]
+def list_warnings(caplog: pytest.LogCaptureFixture, response: Mapping[str, Any]) -> list[str]:
+    """What was warned of because of the request of a response.
+
+    The log may have other records: clients of tests that run beside this one, or have ended, may
+    reach its server when it listens on a port that was theirs.
+    """
+    start = f"request {response['ResponseMetadata']['RequestId']}: "
+    texts = [it.getMessage() for it in caplog.records if it.levelname == "WARNING"]
+    return [text.removeprefix(start) for text in texts if text.startswith(start)]
 
 
 @pytest.mark.parametrize("debug", ["0", "1"])
@@ -97,12 +102,10 @@ def test_the_log_says_why_a_turn_failed(
     server = start(script, {"actionGroups": [BY_LAMBDA]}, lambdas={LAMBDA: raising})
     params = {"agentId": AGENT_ID, "agentAliasId": ALIAS_ID, "sessionId": "s-1"}
     answer = server.client.invoke_agent(inputText="Hi", **params)
-    with pytest.raises(EventStreamError) as caught:
-        list(answer["completion"])
+    with closing(answer["completion"]) as stream, pytest.raises(EventStreamError) as caught:
+        list(stream)
 
-    (warning,) = list_warnings(caplog)
-    id, _, message = warning.removeprefix("request ").partition(": ")
-    assert id == answer["ResponseMetadata"]["RequestId"]
+    (message,) = list_warnings(caplog, answer)
     assert message in str(caught.value)
     assert "raised RuntimeError at test_failures.py:" in message
     # What the handler itself says is for whoever asks for it.
@@ -113,9 +116,9 @@ def test_the_log_is_silent_about_mistakes_of_callers(
     start: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = start([])
-    with pytest.raises(ClientError, match="the question is empty"):
+    with pytest.raises(ClientError, match="the question is empty") as caught:
         streamed(server, text="")
-    assert list_warnings(caplog) == []
+    assert list_warnings(caplog, caught.value.response) == []
 
 
 def test_a_limit(start: Any) -> None:

@@ -73,6 +73,30 @@ def test_an_answer_with_citations(start: Any, handbook: Any) -> None:
     assert re.fullmatch(r"[0-9a-f-]{36}", answer["sessionId"])
 
 
+class Unsure(Answering):
+    """Answers without a source."""
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        return ModelReply([{"text": "<answer>I do not know.</answer>"}])
+
+
+def test_an_answer_without_a_source_is_one_citation_of_none(start: Any, handbook: Any) -> None:
+    # Recorded: the service never leaves the list empty.
+    whole = {
+        "generatedResponsePart": {
+            "textResponsePart": {"text": "I do not know.", "span": {"start": 0, "end": 13}}
+        },
+        "retrievedReferences": [],
+    }
+    server = start(Unsure(), handbook)
+    assert server.client.retrieve_and_generate(**asking())["citations"] == [whole]
+    _, events = streamed(server, **asking())
+    assert events[0] == {"output": {"text": "I do not know."}}
+    (cited,) = [it["citation"] for it in events if "citation" in it]
+    assert cited == {**whole, "citation": whole}
+
+
 def test_a_conversation_goes_on_under_the_services_own_id(start: Any, handbook: Any) -> None:
     model = Answering("<search_query>Are vacation days paid when left?</search_query>")
     server = start(model, handbook)
@@ -295,7 +319,9 @@ def test_a_guardrail(start: Any, handbook: Any) -> None:
     blocked = server.client.retrieve_and_generate(**ask("A bomb?"))
     assert (blocked["output"]["text"], blocked["guardrailAction"]) == ("No.", "INTERVENED")
     _, events = streamed(server, **ask("A bomb?"))
-    assert events == [{"output": {"text": "No."}}, {"guardrail": {"action": "INTERVENED"}}]
+    assert [next(iter(it)) for it in events] == ["output", "citation", "guardrail"]
+    assert events[0] == {"output": {"text": "No."}}
+    assert events[2] == {"guardrail": {"action": "INTERVENED"}}
     # Nor does the model read what is blocked, where it would be asked to rewrite it.
     asked = len(server.model.requests)
     server.client.retrieve_and_generate(**ask("A bomb?"), sessionId=fine["sessionId"])

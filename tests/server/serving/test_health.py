@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +55,7 @@ def test_a_server_that_can_serve_is_alive_and_ready(tmp_path: Path) -> None:
         alive, ready = ask("/livez"), ask()
         assert (alive.status, alive.body) == (200, b'{"status": "alive"}')
         assert ready.status == 200
-        assert json.loads(ready.body) == {"status": "ready", "checks": READY}
+        assert json.loads(ready.body) == {"status": "ready", "checks": {"disk": "ok", **READY}}
         assert ready.headers["cache-control"] == "no-store"
 
 
@@ -90,6 +93,30 @@ def test_a_store_that_fails_is_named_and_its_error_stays_in_the_log(
         assert SECRET in caplog.text and caplog.text.count("not ready") == 1
         assert ask().status == 503 and caplog.text.count("not ready") == 1
         state.sessions.store.load = before
+        assert ask().status == 200
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_of_the_state_on_which_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    class FullFile(io.BytesIO):
+        def write(self, content: object) -> int:
+            raise OSError(number, os.strerror(number))
+
+    with serving(state=tmp_path / "s.sqlite") as (_, _, ask):
+        assert ask().status == 200  # it opens the files of the stores
+        before = sorted(tmp_path.iterdir())
+        assert ask().status == 200
+        assert sorted(tmp_path.iterdir()) == before
+        with monkeypatch.context() as patch:
+            patch.setattr(health, "TemporaryFile", lambda dir: FullFile())
+            answer = ask()
+        assert answer.status == 503
+        reason = f"nothing can be written ({os.strerror(number)})"
+        assert checks(answer) == {"disk": reason, **READY}
+        assert str(tmp_path) not in answer.body.decode()
+        assert f"disk: {reason} to {str(tmp_path)!r}" in caplog.text
         assert ask().status == 200
 
 

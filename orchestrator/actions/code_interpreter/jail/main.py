@@ -14,6 +14,7 @@ import json
 import linecache
 import os
 import resource
+import site
 import socket
 import sys
 import traceback
@@ -238,6 +239,9 @@ def _run(job: Job) -> int:
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     sys.argv[:] = [_NAME]
+    # As at a prompt. With `-S` Python does not do it by itself.
+    site.setquit()
+    site.sethelper()
     sys.path.extend([*job["packages"], job["scratch"]])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
