@@ -183,7 +183,9 @@ def _learn_scope(stage: StagePlan, parts: _Parts) -> StagePlan:
     if stage.call_format is None or not choices:
         return stage
     examples, _ = _read_examples(stage)
-    scope = build_scope(parts.instruction, choices, examples.texts, resolve_embedder("local"))
+    members = {it.name: it.instruction for it in parts.features.collaborators}
+    embedder = resolve_embedder("local")
+    scope = build_scope(parts.instruction, choices, examples.texts, embedder, members)
     return replace(stage, call_format=replace(stage.call_format, scope=scope))
 
 

@@ -59,6 +59,9 @@ class Scope(Protocol):
     def measure(self, text: str) -> float | None:
         """How much nearer a user's text is to what the agent is not for; `None`: not known."""
 
+    def find_collaborator(self, text: str) -> str:
+        """The collaborator whose matter a user's text certainly is; empty if that is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallFormat:
@@ -80,6 +83,11 @@ class CallFormat:
     unsaid: tuple[str, ...] = ()  # texts for the model that no user may read
     # Says how far a text is out of the agent's scope, if that is known; see `models/scope.py`
     scope: Scope | None = field(default=None, compare=False)
+
+    @property
+    def allowed(self) -> list[OperationFormat]:
+        """The operations that may be called in this reply."""
+        return [one for one in self.operations if one.name not in self.excluded]
 
 
 @dataclass(slots=True)

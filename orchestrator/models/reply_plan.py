@@ -5,9 +5,10 @@ has a reply or leaves it to the next one:
 
 1. The call that the user was asked values for goes on, when his input is short and has one.
 2. An input that is out of the agent's scope is refused, unless it goes on with what was said.
-3. An id in the input makes a call of a function that reads what has that id.
-4. What collaborators have answered is the answer.
-5. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
+3. What certainly is a collaborator's matter, or answers its question, is sent to it.
+4. An id in the input makes a call of a function that reads what has that id.
+5. What collaborators have answered is the answer.
+6. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
    A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads.
    Where there are documents, a refusal becomes a call, too, and an answer about what the user asked
    becomes a search if nothing was read of it yet.
@@ -36,6 +37,7 @@ from orchestrator.models.grammar import (
 )
 from orchestrator.models.grounds import Grounds, collect_grounds, is_first_step
 from orchestrator.models.identifiers import find_formed, read_examples
+from orchestrator.models.operations import describe_operation, find_operation, find_required_ids
 from orchestrator.models.owners import keep_to_own
 from orchestrator.models.passages import FirstPassage
 from orchestrator.models.read_by_id import ReadById
@@ -50,11 +52,10 @@ from orchestrator.models.scope import (
     is_refusal,
     refers_back,
 )
-from orchestrator.models.team_messages import MESSAGE, TO_USER, read_answers
+from orchestrator.models.team_messages import MESSAGE, TO_USER, find_asker, read_answers
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
 from orchestrator.support.sentences import QUESTION_MARK
-from orchestrator.support.words import part_camel_case
 
 Decode = Callable[[str, ReplyReader], Generator[str, None, tuple[Usage, str]]]
 """Decodes a reply under a grammar, into a reader; yields what is to be shown at once."""
@@ -118,7 +119,8 @@ class _Plan:
     def run(self) -> Generator[str, None, Decoded]:
         reader: ReplyReader | None = None
         if self._form.grounded and self._is_first and not self._must_call:
-            for step in (self._go_on, self._read_own, self._refuse, self._use_id):
+            steps = (self._go_on, self._read_own, self._refuse, self._send, self._use_id)
+            for step in steps:
                 reader = yield from step()
                 if reader is not None:
                     break
@@ -136,7 +138,7 @@ class _Plan:
         self, form: CallFormat, grounds: Grounds | None = None
     ) -> Generator[str, None, CheckedReader | None]:
         """A call that only `form` allows; `None` when it allows none, or the reply was cut."""
-        if not _find_callable(form):
+        if not form.allowed:
             return None
         reader = CheckedReader(self._form)
         yield from self._ask(grammar_of(form, grounds or self._grounds, must_call=True), reader)
@@ -150,7 +152,7 @@ class _Plan:
         name, before = self._form.pending
         grounds = self._grounds.last_input
         grammar = continuation_grammar(self._form, grounds)
-        operation = _find_operation(self._form, name)
+        operation = find_operation(self._form, name)
         if not grammar or operation is None or self._corrects(operation, before):
             return None
         reader = CheckedReader(self._form)
@@ -227,7 +229,7 @@ class _Plan:
         if reader is None or reader.call is None:
             return None
         name, arguments = reader.call
-        operation = _find_operation(self._form, name)
+        operation = find_operation(self._form, name)
         reads = operation is not None and operation.reads
         return reader if reads and not ids.isdisjoint(map(str, arguments.values())) else None
 
@@ -238,14 +240,29 @@ class _Plan:
 
     def _find_ids(self) -> list[Mapping[str, Any]]:
         """The parameters of functions that read what has an id."""
-        reading = (one for one in _find_callable(self._form) if one.reads)
-        return [schema for one in reading for schema in _find_required_ids(one)]
+        reading = (one for one in self._form.allowed if one.reads)
+        return [schema for one in reading for schema in find_required_ids(one)]
 
     def _read_own(self) -> Generator[str, None, CheckedReader | None]:
         # What is the user's own is read anew: the last result is of somebody else's.
         if not self._asks_of_own:
             return None
         return (yield from self._ask_for_call(self._leave_readers_of_ids()))
+
+    def _send(self) -> Generator[str, None, CheckedReader | None]:
+        # An agent with functions of its own may have to call one of them first.
+        if {one.name for one in self._form.allowed} != {MESSAGE}:
+            return None
+        now, scope = self._grounds.now, self._form.scope
+        recipient = find_asker(self._request.messages) if self._is_brief() else ""
+        if not recipient and scope is not None:
+            recipient = scope.find_collaborator(now)
+        if not recipient:
+            return None
+        reader = CheckedReader(self._form)
+        reader.replace_call(MESSAGE, {"recipient": recipient, "content": now})
+        yield ""
+        return reader
 
     def _hand_on(self) -> Generator[str, None, CheckedReader | None]:
         answers = read_answers(self._request.messages)
@@ -275,9 +292,7 @@ class _Plan:
 
     def _leave_readers_of_ids(self) -> CallFormat:
         others = {
-            one.name
-            for one in self._form.operations
-            if not one.reads or not _find_required_ids(one)
+            one.name for one in self._form.operations if not one.reads or not find_required_ids(one)
         }
         return replace(self._form, excluded=self._form.excluded | others)
 
@@ -302,7 +317,7 @@ class _Plan:
         call = reader.call
         if call is None:
             return None
-        operation = _find_operation(self._form, call[0])
+        operation = find_operation(self._form, call[0])
         if operation is not None and self._form.grounded:
             unknown = self._form.unknown_value
             settled = settle_values(operation, call[1], self._grounds, unknown)
@@ -342,7 +357,7 @@ class _Plan:
         now, call = self._grounds.now, reader.call
         if call is None or not self._is_first or not self._form.grounded or self._must_call:
             return False
-        operation, searches = _find_operation(self._form, call[0]), self._find_searches()
+        operation, searches = find_operation(self._form, call[0]), self._find_searches()
         if operation is None or call[0] in searches or not searches:
             return False
         if not QUESTION_MARK.search(now) or not is_english(now) or _MY.search(now):
@@ -351,7 +366,7 @@ class _Plan:
         subjects = find_subjects(now)
         if follows or not subjects or self._find_ids_to_read():
             return False
-        return subjects.isdisjoint(find_subjects(_describe(operation)))
+        return subjects.isdisjoint(find_subjects(describe_operation(operation)))
 
     def _look_up_first(self, reader: ReplyReader) -> Generator[str, None, ReplyReader | None]:
         # Small models call the function that does what was asked, id or no id. Before the user is
@@ -403,7 +418,7 @@ class _Plan:
         )
 
     def _find_searches(self) -> set[str]:
-        return {one.name for one in _find_callable(self._form) if _SEARCH in one.name}
+        return {one.name for one in self._form.allowed if _SEARCH in one.name}
 
     def _is_wrong_refusal(self, sentence: str) -> bool:
         if not is_refusal(sentence):
@@ -429,7 +444,7 @@ class _Plan:
     def _introduce(self) -> Generator[str, None, ReplyReader]:
         # "A variety of tasks and other topics" is more than the agent is for.
         settings = collect_grounds(replace(self._request, messages=()))
-        functions = map(_describe, _find_callable(self._form))
+        functions = map(describe_operation, self._form.allowed)
         known = find_subjects(" ".join((_OPENING, *settings.said, *functions)))
         grammar = build_introduction(_OPENING)
         return (yield from self._answer_with(grammar, _INTRODUCTION, known))
@@ -470,26 +485,3 @@ class _Plan:
         if reader.is_empty:
             yield reader.show(otherwise)
         return reader
-
-
-def _find_callable(form: CallFormat) -> list[OperationFormat]:
-    return [one for one in form.operations if one.name not in form.excluded]
-
-
-def _find_operation(form: CallFormat, name: str) -> OperationFormat | None:
-    return next((one for one in form.operations if one.name == name), None)
-
-
-def _describe(operation: OperationFormat) -> str:
-    """All words that say what an operation is about."""
-    properties = operation.schema.get("properties") or {}
-    words = (f"{name} {schema.get('description', '')}" for name, schema in properties.items())
-    text = part_camel_case(" ".join([operation.name, operation.description, *words]))
-    return re.sub(r"[\W_]+", " ", text)
-
-
-def _find_required_ids(operation: OperationFormat) -> list[Mapping[str, Any]]:
-    properties = operation.schema.get("properties") or {}
-    schemas = [properties.get(name) or {} for name in operation.schema.get("required") or ()]
-    texts = [one for one in schemas if one.get("type") == "string" and "enum" not in one]
-    return [one for one in texts if find_kind(one) == "grounded"]

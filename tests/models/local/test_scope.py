@@ -34,3 +34,27 @@ def test_questions_about_the_agent_itself_are_in_its_scope(text: str, inside: bo
     distance = build_scope(instruction, [FUNCTION], EXAMPLES, MiniLM()).measure(text)
     assert distance is not None
     assert (distance < FAR) is inside
+
+
+@pytest.mark.parametrize(
+    ("text", "collaborator"),
+    [
+        ("Can somebody look at my brakes?", "workshop"),
+        ("When is my bicycle repaired?", "workshop"),
+        ("Which bicycles may I rent on Sunday?", "rental"),
+        ("I want my money back for the helmet", "shop"),
+        ("Hello, how are you?", ""),
+        ("And what about the other one?", ""),
+        ("Wann ist mein Fahrrad fertig?", ""),
+    ],
+)
+def test_only_what_is_certainly_a_collaborators_matter_is_sent_to_it(
+    text: str, collaborator: str
+) -> None:
+    team = {
+        "workshop": "Repairs bicycles, and tells when a repair of brakes or wheels is ready.",
+        "rental": "Tells which bicycles can be rented, and for how much a day.",
+        "shop": "Sells helmets and locks, and gives money back.",
+    }
+    scope = build_scope("You help customers.", [FUNCTION], EXAMPLES, MiniLM(), team)
+    assert scope.find_collaborator(text) == collaborator
