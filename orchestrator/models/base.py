@@ -84,8 +84,7 @@ class CallFormat:
     # Says how far a text is out of the agent's scope, if that is known; see `models/scope.py`
     scope: Scope | None = field(default=None, compare=False)
 
-    @property
-    def allowed(self) -> list[OperationFormat]:
+    def list_allowed(self) -> list[OperationFormat]:
         """The operations that may be called in this reply."""
         return [one for one in self.operations if one.name not in self.excluded]
 

@@ -220,7 +220,7 @@ def _date(dates: UserDates) -> str:
 
 def _lines(form: CallFormat, must_call: bool, ids: _Ids) -> Iterator[str]:
     # A question to the user needs no call: an unknown value asks it, and so does an answer.
-    callable_ = [one for one in form.allowed if one.name != ASK_USER]
+    callable_ = [one for one in form.list_allowed() if one.name != ASK_USER]
     yield f"unknown ::= {_literal(form.unknown_value or '?')}"
     if not callable_:
         yield "root ::= answer"

@@ -138,7 +138,7 @@ class _Plan:
         self, form: CallFormat, grounds: Grounds | None = None
     ) -> Generator[str, None, CheckedReader | None]:
         """A call that only `form` allows; `None` when it allows none, or the reply was cut."""
-        if not form.allowed:
+        if not form.list_allowed():
             return None
         reader = CheckedReader(self._form)
         yield from self._ask(grammar_of(form, grounds or self._grounds, must_call=True), reader)
@@ -240,7 +240,7 @@ class _Plan:
 
     def _find_ids(self) -> list[Mapping[str, Any]]:
         """The parameters of functions that read what has an id."""
-        reading = (one for one in self._form.allowed if one.reads)
+        reading = (one for one in self._form.list_allowed() if one.reads)
         return [schema for one in reading for schema in find_required_ids(one)]
 
     def _read_own(self) -> Generator[str, None, CheckedReader | None]:
@@ -251,7 +251,7 @@ class _Plan:
 
     def _send(self) -> Generator[str, None, CheckedReader | None]:
         # An agent with functions of its own may have to call one of them first.
-        if {one.name for one in self._form.allowed} != {MESSAGE}:
+        if {one.name for one in self._form.list_allowed()} != {MESSAGE}:
             return None
         now, scope = self._grounds.now, self._form.scope
         recipient = find_asker(self._request.messages) if self._is_brief() else ""
@@ -418,7 +418,7 @@ class _Plan:
         )
 
     def _find_searches(self) -> set[str]:
-        return {one.name for one in self._form.allowed if _SEARCH in one.name}
+        return {one.name for one in self._form.list_allowed() if _SEARCH in one.name}
 
     def _is_wrong_refusal(self, sentence: str) -> bool:
         if not is_refusal(sentence):
@@ -444,7 +444,7 @@ class _Plan:
     def _introduce(self) -> Generator[str, None, ReplyReader]:
         # "A variety of tasks and other topics" is more than the agent is for.
         settings = collect_grounds(replace(self._request, messages=()))
-        functions = map(describe_operation, self._form.allowed)
+        functions = map(describe_operation, self._form.list_allowed())
         known = find_subjects(" ".join((_OPENING, *settings.said, *functions)))
         grammar = build_introduction(_OPENING)
         return (yield from self._answer_with(grammar, _INTRODUCTION, known))

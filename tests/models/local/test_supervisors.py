@@ -91,7 +91,7 @@ def test_a_message_to_the_user_is_the_models_own(build: Build) -> None:
 
 
 def test_another_question_is_no_answer_to_a_collaborators_question(build: Build) -> None:
-    agent, runtime, models = build(
+    agent, runtime, _ = build(
         ask("visits"), ask("billing"), billing="It is paid.", visits="Which day?"
     )
     agent.invoke("Send me a plumber.", "s-1")
