@@ -194,7 +194,8 @@ class DependencyFailed(OrchestratorError):
 
     Attributes:
         resource: The name of what failed: a model id, `group::function`, a knowledge base id.
-        is_outage: Whether it is a database that is away, and may be back soon.
+        is_outage: Whether a database failed because it cannot be reached now, or is overloaded. The
+            same request may succeed later.
     """
 
     bedrock_name = "DependencyFailedException"

@@ -293,10 +293,7 @@ def _tool_use(use: Any, taken: set[str]) -> dict[str, Any]:
 
 def _read_input(text: str) -> Any:
     # Some servers give the input as JSON text.
-    try:
-        return clean(json_or(text, text)) if text.strip() else {}
-    except RecursionError:  # it could be read, but is too deep to be walked
-        return text
+    return clean(json_or(text, text)) if text.strip() else {}
 
 
 def _fits(block: Block) -> bool:

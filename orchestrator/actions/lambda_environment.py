@@ -127,7 +127,7 @@ def lambda_variables(
     """The variables that AWS Lambda sets for a handler, and its `own`, which win.
 
     (AWS: "Defined runtime environment variables".) `LAMBDA_TASK_ROOT` is the folder of the
-    handler's file. Credentials are those of the process.
+    handler's file. Credentials are those of the process. An empty region counts as none.
     """
     python = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     return {
@@ -140,8 +140,8 @@ def lambda_variables(
         "AWS_LAMBDA_LOG_STREAM_NAME": about.log_stream_name,
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{python}",
-        **_get_regions(own),
         **own,
+        **_get_regions(own),
     }
 
 

@@ -260,25 +260,35 @@ def _check_all(argument: str, value: object, wanted: type, way: str) -> None:
             f"{argument}= is a list of {wanted.__name__}s, not {_describe_value(value)}"
         )
     for one in value:
-        if not _is_a(one, wanted):
+        if not _is_a(argument, one, wanted):
             raise DefinitionError(
                 f"{argument}= holds {wanted.__name__}s, and {_describe_value(one)} is none; {way}"
             )
 
 
 def _check_one(argument: str, value: object, wanted: type | tuple[type, ...], way: str) -> None:
-    if not _is_a(value, wanted) or isinstance(value, type):
+    if not _is_a(argument, value, wanted):
         raise DefinitionError(f"{argument}= is {way}, and not {_describe_value(value)}")
 
 
-def _is_a(value: object, wanted: type | tuple[type, ...]) -> bool:
-    if isinstance(value, wanted) or isinstance(wanted, tuple):
-        return isinstance(value, wanted)
+def _is_a(argument: str, value: object, wanted: type | tuple[type, ...]) -> bool:
+    if isinstance(value, type):
+        return False
+    try:
+        return isinstance(value, wanted) or _has_members(value, wanted)
+    except Exception as error:  # of a property or `__getattr__` of the user's own
+        raise DefinitionError(
+            f"{argument}= has {_describe_value(value)}, which raised {type(error).__name__} when "
+            "it was asked for its members"
+        ) from error
+
+
+def _has_members(value: object, wanted: type | tuple[type, ...]) -> bool:
     # From Python 3.12 on, `isinstance` of a protocol does not see what `__getattr__` hands on.
+    if isinstance(wanted, tuple) or not getattr(wanted, "_is_protocol", False):
+        return False
     members = {*vars(wanted), *getattr(wanted, "__annotations__", ())}
-    return getattr(wanted, "_is_protocol", False) and all(
-        hasattr(value, name) for name in members if not name.startswith("_")
-    )
+    return all(hasattr(value, name) for name in members if not name.startswith("_"))
 
 
 def _check_count(argument: str, value: object, least: int, most: int | None = None) -> None:

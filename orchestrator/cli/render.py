@@ -245,7 +245,7 @@ def _show_prompt_text(terminal: Terminal, view: _View, text: str) -> None:
     try:
         body = read_json(text)
         messages = body["messages"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         terminal.block(clean(text), 2)
         return
     if body.get("system"):

@@ -62,10 +62,10 @@ def decide(
             f"session {other!r} is of another agent, alias or tenant than {str(folder)!r}"
             f"{f' and {tenant!r}' if tenant else '; --tenant names one of a server'}"
         )
-    commands = NextCommands(id, str(folder), state)
+    commands = NextCommands(id, str(folder), state, of_tenant=bool(tenant))
     undecided = next(iter(agent.find_undecided(id)), None)
     if undecided is None:
-        first = "the server" if tenant else f"`{commands.invoke}`"
+        first = "the server" if commands.of_tenant else f"`{commands.invoke}`"
         raise ValidationError(
             f"session {id!r} waits for no decision; where a process has stopped in its turn, "
             f"{first} goes on with that first"
@@ -80,8 +80,7 @@ def decide(
         return
     terminal.block(clean(reply.text))
     if reply.return_control is not None:
-        again = f"{commands.invoke} --results FILE"
-        terminal.note(f"The turn waits for results; go on with `{again}`.")
+        terminal.note(f"The turn waits for results. {commands.give_results()}.")
 
 
 def _list_calls(terminal: Terminal, undecided: Undecided) -> None:

@@ -197,9 +197,28 @@ class NextCommands:
 
     @property
     def invoke(self) -> str:
-        """Goes on with its open turn."""
+        """Goes on with its open turn; of a tenant's session it would begin another one."""
         session = shlex.quote(self.session.rpartition("/")[2])
         return f"orchestrator invoke {shlex.quote(self.folder)} --session {session}{self._state}"
+
+    @property
+    def go_on(self) -> str:
+        """How its interrupted turn goes on, without a full stop."""
+        if self.of_tenant:
+            return (
+                "The server goes on with it by itself, or when its caller sends the same request "
+                "again"
+            )
+        return f"Go on with `{self.invoke}`"
+
+    def give_results(self, or_with: str = "") -> str:
+        """How its turn goes on that waits for results, without a full stop.
+
+        `or_with` says what else may stand for the file.
+        """
+        if self.of_tenant:
+            return "Its caller goes on with it, through the server"
+        return f"Go on with `{self.invoke} --results FILE`{or_with}"
 
     @property
     def decide(self) -> str:
@@ -214,14 +233,6 @@ class NextCommands:
         # A URL may have a password, which no terminal shall show.
         shown = "URL" if self.state and "://" in self.state else self.state
         return f" --state {shlex.quote(shown)}" if shown else ""
-
-
-# The command line has no turns of a tenant: another session would begin.
-_STEPS_OF_TENANTS = {
-    "waiting": "Its caller goes on with it, through the server; another question gives it up.",
-    "interrupted": "The server goes on with it by itself, or when its caller sends the same "
-    "request again; another question gives it up.",
-}
 
 
 def show_turn(terminal: Terminal, shown: TurnView, commands: NextCommands) -> None:
@@ -265,13 +276,9 @@ def _show_steps(terminal: Terminal, shown: TurnView) -> None:
 
 
 def _suggest_next_steps(shown: TurnView, commands: NextCommands) -> list[str]:
-    if commands.of_tenant and shown.state in _STEPS_OF_TENANTS:
-        return [_STEPS_OF_TENANTS[shown.state]]
-    again = commands.invoke
     if shown.state == "waiting":
         waits = [f"{clean(call.text)} ({call.wants})" for call in list_waiting_calls(shown.inputs)]
-        options = suggest_options(shown.inputs)
-        how = f"Go on with `{again} --results FILE`, or with {options} instead of a file"
+        how = commands.give_results(f", or with {suggest_options(shown.inputs)} instead of a file")
         return [*waits, f"{how}; another question gives it up."]
     if shown.state == UNDECIDED:
         return [
@@ -282,9 +289,9 @@ def _suggest_next_steps(shown: TurnView, commands: NextCommands) -> list[str]:
     if shown.state != "interrupted":
         return []
     if not shown.begun:
-        return [f"Go on with `{again}`; another question gives it up."]
+        return [f"{commands.go_on}; another question gives it up."]
     return [
-        f"Go on with `{again}`. It does not run the action again, unless that is idempotent; where "
+        f"{commands.go_on}. It does not run the action again, unless that is idempotent; where "
         "nobody knows what became of it, the turn then waits for your decision."
     ]
 

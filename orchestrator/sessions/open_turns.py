@@ -35,11 +35,11 @@ class OpenTurns:
     def find(self, label: str) -> TurnLog | None:
         """The turn of a session that has not ended, if there is one.
 
-        Of a session that this process has read, only what was added since is read. Meanwhile this
-        process has the session.
+        If this process has read the session before, only the newer records are read. While this
+        method runs, no invocation of this process can begin in the session.
 
         Raises:
-            SessionConflict: An invocation of this process has the session.
+            SessionConflict: An invocation of this process runs in the session.
             DependencyFailed: The store, or the session's journal in it, cannot be read.
         """
         session = self._sessions.acquire(label, NEVER)

@@ -12,10 +12,11 @@ from typing import Any
 MOST_VALUES = 200_000
 """How many values and names `load_json` lets a text have."""
 
-MOST_LEVELS = 900
-"""How deep a text's values may be nested: about as deep as Python's own functions can follow.
+MOST_JSON_LEVELS = 200
+"""How deep a text's values may be nested.
 
-Since Python 3.12 `json` itself reads up to ten thousand levels.
+Python's functions follow about a thousand levels of calls. A function that goes through a value may
+need two for each of its levels, and a turn has some of its own.
 """
 
 LARGE = 256 * 1024
@@ -78,7 +79,7 @@ def read_json(
 
     Raises:
         ValueError: It is not JSON.
-        RecursionError: Its values are nested deeper than `MOST_LEVELS`.
+        RecursionError: Its values are nested deeper than `MOST_JSON_LEVELS`.
     """
     value = json.loads(text, object_hook=object_hook, parse_constant=parse_constant)
     return _refuse_deep(value, text)
@@ -93,25 +94,31 @@ def read_json_at(text: str, at: int = 0) -> tuple[Any, int]:
 def _refuse_deep(value: Any, text: str | bytes | bytearray) -> Any:
     """The value that was read from a text, if it is not nested too deep."""
     # Each level has an opening and a closing sign.
-    if len(text) > 2 * MOST_LEVELS and _count_opening(text) > MOST_LEVELS:
-        level = [value]
-        for _ in range(MOST_LEVELS + 1):
-            level = [it for one in level for it in _list_inner(one)]
-            if not level:
-                return value
-        raise RecursionError(f"JSON is nested deeper than {MOST_LEVELS} levels")
+    if len(text) > 2 * MOST_JSON_LEVELS and _count_opening(text) > MOST_JSON_LEVELS:
+        if is_too_deep(value):
+            raise RecursionError(f"JSON is nested deeper than {MOST_JSON_LEVELS} levels")
     return value
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether maps and lists are nested deeper than `MOST_JSON_LEVELS`."""
+    level: list[Any] = [[value]]
+    for _ in range(MOST_JSON_LEVELS + 1):
+        level = [
+            it
+            for one in level
+            for it in (one.values() if isinstance(one, dict) else one)
+            if isinstance(it, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _count_opening(text: str | bytes | bytearray) -> int:
     if isinstance(text, str):
         return text.count("[") + text.count("{")
     return text.count(b"[") + text.count(b"{")
-
-
-def _list_inner(value: Any) -> list[Any]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [it for it in inner if isinstance(it, dict | list)]
 
 
 def load_json(body: bytes) -> Any:

@@ -115,6 +115,11 @@ class _LateBoundHandler:
             raise AttributeError("__wrapped__")
         return found
 
+    @property
+    def __name__(self) -> str:
+        found = self.__wrapped__
+        return str(getattr(found, "__name__", type(found).__name__))
+
     def __call__(self, event: Any, context: Any) -> Any:
         handler = self._lambdas.find_handler(self._arn)
         if handler is None:

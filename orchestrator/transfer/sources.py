@@ -14,7 +14,7 @@ from orchestrator.definition import Source
 from orchestrator.diagnostics import Diagnostic
 from orchestrator.errors import DefinitionError, ResourceNotFound, ValidationError
 from orchestrator.support.documents import Place, decode
-from orchestrator.support.safe_json import read_json
+from orchestrator.support.safe_json import is_too_deep, read_json
 from orchestrator.transfer.agentcore_toolkit import (
     is_get_agent,
     is_toolkit,
@@ -47,7 +47,6 @@ from orchestrator.transfer.terraform.source import read_source_folder
 from orchestrator.transfer.terraform.surroundings import find_surroundings as find_beside_resources
 
 _MOST_BYTES = 50_000_000
-_MOST_LEVELS = 200
 # Larger ones have no places; AWS: a template has at most 1 MB.
 _MOST_PLACED = 2_000_000
 MEND = "mend it and import again, if agents of it are missing here"
@@ -291,7 +290,8 @@ def load_file(file: Path) -> LoadedFile:
     data, root = _parse(text, str(file))
     if not isinstance(data, Mapping):
         raise ValidationError(f"{str(file)!r} holds no agent: {_FORMATS} would")
-    _check_depth(data, str(file))
+    if is_too_deep(data):
+        raise DefinitionError("it is nested too deeply", file=str(file))
     return LoadedFile(file, data, root)
 
 
@@ -314,17 +314,3 @@ def _parse(text: str, file: str) -> tuple[Any, Place | None]:
         with suppress(DefinitionError):
             return data, parse_template(text, file).root
     return data, None
-
-
-def _check_depth(data: Any, file: str) -> None:
-    level = [data]
-    for _ in range(_MOST_LEVELS):
-        level = [
-            inner
-            for it in level
-            if isinstance(it, (dict, list))
-            for inner in (it.values() if isinstance(it, dict) else it)
-        ]
-        if not level:
-            return
-    raise DefinitionError("it is nested too deeply", file=file)

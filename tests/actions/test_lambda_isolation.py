@@ -376,4 +376,7 @@ import boto3, os
 def lambda_handler(event, context):
     return f'{os.environ["AWS_REGION"]} {boto3.client("s3").meta.region_name}'
 """
-    assert ask(handler(tmp_path, code, environment={name: "eu-west-3"})) == "eu-west-3 eu-west-3"
+    for other in ({}, dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "")):
+        own = {**other, name: "eu-west-3"}
+        assert ask(handler(tmp_path, code, environment=own)) == "eu-west-3 eu-west-3"
+    assert ask(handler(tmp_path, code, environment={name: ""})) == "eu-west-1 eu-west-2"

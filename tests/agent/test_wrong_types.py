@@ -257,3 +257,30 @@ def test_inputs_of_a_template(inputs: Any, tmp_path: Path) -> None:
     (tmp_path / "greet.prompty").write_text("---\nname: greet\n---\nuser:\nHi {{name}}\n")
     with pytest.raises(ValidationError, match="the inputs are values by name, and no"):
         load_template(tmp_path / "greet.prompty").render(inputs)
+
+
+class Broken:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("canary")
+
+
+class Retrieves:
+    id, description = "KB12345678", "Rules."
+
+    def retrieve(self, query: Any) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"guardrail": Broken()}, "guardrail= has an object of the class 'Broken', which raised"),
+        ({"knowledge_bases": [Broken()]}, "knowledge_bases= has an object of the class 'Broken'"),
+        ({"knowledge_bases": [Retrieves]}, "and the class 'Retrieves' is none"),
+    ],
+)
+def test_parts_of_an_agent(options: Any, says: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        agent(NATIVE.model([]), **options)
+    assert says in str(caught.value) and "canary" not in str(caught.value)
+    assert agent(NATIVE.model([]), knowledge_bases=[Retrieves()])

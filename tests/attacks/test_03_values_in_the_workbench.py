@@ -95,6 +95,7 @@ def test_hostile_text_is_shown_as_text(text: str, tmp_path: Path) -> None:
         assert told["turns"][0]["question"] == text
 
 
+@pytest.mark.exhaustive
 def test_a_line_of_ten_megabytes_is_shown(tmp_path: Path) -> None:
     with workbench(tmp_path, [answer("Yes.")]) as bench:
         bench.agent.invoke("x<" * 5_000_000, "s-1")

@@ -19,6 +19,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from control_support import served
+from left_out import sampled
 from runtime_servers import CLAUDE, calls, definition, running, says, write_agent
 
 from orchestrator import ActionGroup, DefinitionError, ReturnControl
@@ -138,7 +139,7 @@ def test_alternatives_are_counted() -> None:
     assert "too large to be checked" in check_alone(schema, [7], 200_000)
 
 
-@pytest.mark.parametrize("value", ["z", 7, [1]])
+@pytest.mark.parametrize("value", sampled(["z", 7, [1]]))
 def test_a_long_list_of_values_is_not_searched_for_each_item(value: Any) -> None:
     values = [[n] for n in range(10_000)]
     schema = {"type": "array", "items": {"enum": [*values, value]}}
@@ -356,6 +357,7 @@ test_16_hostile_schemas.attack_server(Path(agents))
 """
 
 
+@pytest.mark.exhaustive
 def test_others_are_answered_while_a_hostile_schema_is_checked(tmp_path: Path) -> None:
     write_agent(tmp_path / "vacations", definition())
     here = Path(__file__).parent

@@ -89,7 +89,14 @@ assert [passage.leaves(dogs), passage.leaves(cats)] == [False, False]
 """
 
 
-@pytest.mark.parametrize("code", [REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT, PROGRAM, WORDS])
+@pytest.mark.parametrize(
+    "code",
+    [
+        *(REPLY, HEADER, MESSAGE, CHOICE, QUERY, SCRIPT),
+        *(pytest.param(code, marks=pytest.mark.exhaustive) for code in (PROGRAM, WORDS)),
+    ],
+    ids=["reply", "header", "message", "choice", "query", "script", "program", "words"],
+)
 def test_a_long_text_is_gone_through_once(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

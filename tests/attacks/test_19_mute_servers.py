@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from action_support import context, run
+from left_out import sampled
 from loopback import serve_handler
 
 from orchestrator.actions import ActionGroup, Catalog, MCPServer
@@ -246,7 +247,7 @@ ActionGroup("bank", executor=server)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_no_server_outlives_the_process_that_started_it(
     alive: Alive, number: signal.Signals
 ) -> None:

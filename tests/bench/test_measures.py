@@ -76,6 +76,7 @@ def test_a_rate_is_that_of_the_time_in_which_all_workers_run():
     assert find_steady_rate([*first, *second]) == 20
 
 
+@pytest.mark.exhaustive
 def test_what_callgrind_counts_runs():
     program = (
         "import asyncio\nfrom bench.instructions import run\nbegun = []\n"
@@ -86,6 +87,7 @@ def test_what_callgrind_counts_runs():
     assert (done.stdout, done.stderr) == ("6\n", "")
 
 
+@pytest.mark.exhaustive
 def test_unknown_measure_is_named_beside_those_there_are():
     done = python("-m", "bench", "turns")
     assert done.returncode == 2

@@ -1,5 +1,8 @@
 """Replies and agents that several tests of the command line use."""
 
+import json
+from pathlib import Path
+
 CLAUDE = "anthropic.claude-3-5-sonnet-20240620-v1:0"
 ORDER = [
     {"text": "<thinking>I look the order up.</thinking>"},
@@ -42,3 +45,18 @@ def lambda_handler(event, context):
 
 def call(name, **values):
     return [{"toolUse": {"toolUseId": "t-1", "name": name, "input": values}}]
+
+
+def write_buyer():
+    """An agent in the working directory that hands one action over and asks before the other."""
+    folder = Path("buyer")
+    folder.mkdir()
+    (folder / "agent.yaml").write_text(ROC)
+    (folder / "bank.py").write_text(BANK)
+    return folder
+
+
+def write_script(file, *replies):
+    """Writes a model's replies, and gives the `--model` that reads them."""
+    file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    return f"--model=scripted:{file}@{CLAUDE}"

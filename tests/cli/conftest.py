@@ -1,11 +1,10 @@
 """Agents on disk, scripts for their models, and the command line run in process."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
-from cli_support import BANK, CLAUDE, ROC
+from cli_support import write_buyer, write_script
 from stuck import stuck
 from typer.testing import CliRunner
 
@@ -40,9 +39,7 @@ def script(place):
     count = iter(range(100))
 
     def script(*replies):
-        file = place / f"replies-{next(count)}.jsonl"
-        file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
-        return f"--model=scripted:{file}@{CLAUDE}"
+        return write_script(place / f"replies-{next(count)}.jsonl", *replies)
 
     return script
 
@@ -63,8 +60,4 @@ def shop(place, made_shop):
 @pytest.fixture
 def buyer(place):
     """An agent that hands one action over and asks before the other."""
-    folder = place / "buyer"
-    folder.mkdir()
-    (folder / "agent.yaml").write_text(ROC)
-    (folder / "bank.py").write_text(BANK)
-    return Path("buyer")
+    return write_buyer()

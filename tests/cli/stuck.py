@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from cli_support import call
@@ -17,16 +19,23 @@ def lambda_handler(event, context):
 
 
 @pytest.fixture
-def stuck(buyer, script, place):
+def stuck(buyer, script):
     """A process whose turn is in the middle of an action."""
-    os.mkfifo(place / "begun")
-    (buyer / "bank.py").write_text(STUCK)
-    text = (buyer / "agent.yaml").read_text().replace("requireConfirmation: ENABLED", PARAMETERS)
-    (buyer / "agent.yaml").write_text(text)
-    command = ["invoke", "buyer", "Pay", "--session=s-1", script(call("bank__pay", who="Ann"))]
+    with start_stuck(script(call("bank__pay", who="Ann"))) as process:
+        yield process
+
+
+@contextmanager
+def start_stuck(model):
+    """The process, with the agent `buyer` of the working directory, and a `--model` that pays."""
+    os.mkfifo("begun")
+    Path("buyer/bank.py").write_text(STUCK)
+    file = Path("buyer/agent.yaml")
+    file.write_text(file.read_text().replace("requireConfirmation: ENABLED", PARAMETERS))
+    command = ["invoke", "buyer", "Pay", "--session=s-1", model]
     process = subprocess.Popen([sys.executable, "-m", "orchestrator", *command])
     try:
-        assert (place / "begun").read_text() == "begun"
+        assert Path("begun").read_text() == "begun"
         yield process
     finally:
         process.kill()

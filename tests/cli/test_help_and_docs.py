@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer.main
+from left_out import sampled
 
 from orchestrator.cli import app
 
@@ -109,7 +110,7 @@ def test_python_m_orchestrator_is_the_same_program(run):
     assert re.fullmatch(r"\d+\.\d+.*\n", done.stdout)
 
 
-@pytest.mark.parametrize("words", ["schema", "render shop Hello", "lint shop --json"])
+@pytest.mark.parametrize("words", sampled(["schema", "render shop Hello", "lint shop --json"]))
 def test_a_closed_pipe_is_no_failure(shop, words):
     # `true` has ended, or ends soon, without having read anything.
     pipe = f"{sys.executable} -m orchestrator {words} | true; echo ${{PIPESTATUS[0]}}"

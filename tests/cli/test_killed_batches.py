@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import call
+from left_out import sampled
 
 from orchestrator.cli.batch.results import Results
 
@@ -67,7 +68,7 @@ def run_killed(*words):
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize("state", [[], ["--state=s.sqlite"]])
+@pytest.mark.parametrize("state", sampled([[], ["--state=s.sqlite"]]))
 def test_an_action_that_a_kill_cut_off_is_reported_and_not_repeated(run, payer, script, state):
     words = ["batch", payer, "q.jsonl", *state]
     run_killed(*words, script(*PAYS))
@@ -79,6 +80,7 @@ def test_an_action_that_a_kill_cut_off_is_reported_and_not_repeated(run, payer, 
     assert payments()[0] in line["error"]["message"]
 
 
+@pytest.mark.exhaustive
 def test_a_retry_that_was_killed_is_not_repeated_either(run, payer, script):
     words = ["batch", payer, "q.jsonl"]
     assert run(*words, script()).exit_code == 1  # no reply: it fails before it pays

@@ -114,16 +114,15 @@ def test_a_file_of_functions_is_shown_by_lint_and_by_run(run, place, content, wh
     assert f"{where}: error: running the file failed with " in done.stderr
 
 
-def test_the_log_of_a_service_has_no_text_of_files(broken):
+def test_the_log_of_a_service_has_no_text_of_files(shop):
     # `serve` writes for its terminal only where it has one.
-    folder = broken("raise ValueError('no such table')")
     program = (
         "from orchestrator.cli.terminal import Terminal\n"
         "from orchestrator.support.load_errors import reports_load_errors\n"
         "from orchestrator.server import serving\n"
         "serving.serve = lambda *_: print('reports', reports_load_errors())\n"
         "from orchestrator.cli import app\n"
-        f"app(['serve', '--agents', {str(folder)!r}])\n"
+        f"app(['serve', '--agents', {str(shop)!r}])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120

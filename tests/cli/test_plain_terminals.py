@@ -70,7 +70,7 @@ def show(words, place, terminal=True, **variables):
     return written
 
 
-_FEW = ("help", "no such verb", "error", "render")
+_FEW = ("help", "error")
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_no_color_is_honoured(at, name):
     ("terminal", "variables"),
     [
         (True, {"NO_COLOR": "1", "FORCE_COLOR": "1"}),
-        (True, {"TERM": "dumb"}),
         (False, {}),
-        (False, {"GITHUB_ACTIONS": "true"}),
+        pytest.param(True, {"TERM": "dumb"}, marks=pytest.mark.exhaustive),
+        pytest.param(False, {"GITHUB_ACTIONS": "true"}, marks=pytest.mark.exhaustive),
     ],
-    ids=["NO_COLOR is stronger than FORCE_COLOR", "dumb", "pipe", "pipe of a build"],
+    ids=["NO_COLOR is stronger than FORCE_COLOR", "pipe", "dumb", "pipe of a build"],
 )
 def test_others_that_want_none_have_none(at, name, terminal, variables):
     written = show(VERBS[name], at, terminal, **variables)
@@ -101,7 +101,7 @@ def test_others_that_want_none_have_none(at, name, terminal, variables):
 @pytest.mark.parametrize("name", sampled(["no such verb", "render"]))
 @pytest.mark.parametrize(
     ("terminal", "variables"),
-    [(True, {}), (True, {"NO_COLOR": ""}), (False, {"FORCE_COLOR": "1"})],
+    sampled([(True, {}), (True, {"NO_COLOR": ""}), (False, {"FORCE_COLOR": "1"})]),
     ids=["terminal", "empty NO_COLOR", "FORCE_COLOR"],
 )
 def test_others_have_colours(at, name, terminal, variables):

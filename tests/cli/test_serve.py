@@ -166,6 +166,7 @@ def test_keys_behind_a_link_that_leads_elsewhere_later(run, tmp_path, monkeypatc
     assert not keys.find_api_key("a-long-secret-of-turn-1")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("workers", sampled(["1", "2"]))
 def test_keys_that_others_can_read_are_warned_of_once(tmp_path, workers):
     keys = tmp_path / "keys.yaml"

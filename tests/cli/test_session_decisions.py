@@ -1,12 +1,17 @@
 """`orchestrator sessions decide`: after a kill -9 in an action somebody says what became of it."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
-from cli_support import call
+from cli_support import call, write_buyer, write_script
 from left_out import sampled
+from stuck import start_stuck
+from typer.testing import CliRunner
 
 from orchestrator import Agent
+from orchestrator.cli import app
 from orchestrator.sessions import session_label
 from orchestrator.testing import ScriptedModel
 
@@ -21,16 +26,27 @@ def lambda_handler(event, context):
 """
 
 
-@pytest.fixture
-def killed(buyer, stuck, run, script):
-    """The agent whose turn was killed in its action; its action works from now on."""
-    stuck.kill()
-    stuck.wait()
-    (buyer / "bank.py").write_text(WORKS)
-    done = run("invoke", buyer, "--session=s-1", script(call("bank__pay", who="Ann")))
+@pytest.fixture(scope="module")
+def left_folder(tmp_path_factory):
+    """The folder where the turn of `killed` was."""
+    folder = tmp_path_factory.mktemp("left")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        buyer = write_buyer()
+        model = write_script(folder / "replies.jsonl", call("bank__pay", who="Ann"))
+        with start_stuck(model) as process:
+            process.kill()
+        (buyer / "bank.py").write_text(WORKS)
+        done = CliRunner().invoke(app, ["invoke", str(buyer), "--session=s-1", model])
     assert done.exit_code == 1
     assert "orchestrator sessions decide s-1" in " ".join(done.stderr.split())
-    return buyer
+    return folder
+
+
+@pytest.fixture
+def killed(left_folder, place):
+    """The agent whose turn was killed in its action; its action works from now on."""
+    return Path(shutil.copytree(left_folder / "buyer", "buyer"))
 
 
 def find_key(run, folder):

@@ -119,6 +119,7 @@ def state_of(run, folder):
     return listed["agent"], listed["state"]
 
 
+@pytest.mark.exhaustive
 def test_a_turn_that_runs_in_another_process_is_said_to(run, buyer, stuck, script):
     told = run("sessions", "show", "s-1", buyer, "--trace", script()).stdout
     assert "2. calls bank::pay(who=Ann)\n    → runs" in told
@@ -145,6 +146,7 @@ def test_after_a_kill_the_action_that_had_begun_is_told(run, buyer, stuck, scrip
     assert state_of(run, buyer) == ("buyer", "undecided")
 
 
+@pytest.mark.exhaustive
 def test_after_ctrl_c_too(run, buyer, stuck, script):
     stuck.send_signal(signal.SIGINT)
     assert stuck.wait() == 130

@@ -32,6 +32,7 @@ def run(*words: object) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.exhaustive
 def test_a_session_in_postgresql_goes_on_and_is_listed(folder: Path, postgres_url: str) -> None:
     # In processes of their own: each takes a lease and leaves connections behind.
     base = [sys.executable, "-m", "orchestrator"]

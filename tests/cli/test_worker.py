@@ -68,6 +68,7 @@ def test_workers_answer_a_batch_and_end_with_a_signal(run, shop, worker):
     assert json.loads(out)["queues"] == ["turns"]
 
 
+@pytest.mark.exhaustive
 def test_a_result_names_its_session_also_where_the_turn_failed(run, shop, worker):
     worker()
     assert ask(run, shop, count=6).exit_code == 1  # the model has five answers

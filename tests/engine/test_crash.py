@@ -172,6 +172,7 @@ def test_another_question_gives_the_turn_up(point: str, tmp_path: Path) -> None:
     assert shown
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_goes_on_may_be_killed_as_well(tmp_path: Path) -> None:
     crash(tmp_path, "in model call 2")
     crash(tmp_path, "in model call 1", "goes on")

@@ -352,6 +352,7 @@ def child(*words: Any, script: str = CHILD) -> subprocess.CompletedProcess[str]:
     return subprocess.run(given, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_was_killed_goes_on_in_another_process(tmp_path: Path) -> None:
     (tmp_path / "flow.pl").write_text(
         "Say $a -> one\n@work(1) -> two\nSay $two -> three\n"

@@ -51,6 +51,12 @@ def modules() -> dict[str, ast.Module]:
         gc.enable()
 
 
+@cache
+def walk(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a tree, found once: several tests go through those of all modules."""
+    return tuple(ast.walk(tree))
+
+
 def _module_name(path: Path) -> str:
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     return name.removesuffix(".__init__")
@@ -76,7 +82,7 @@ def imports() -> frozenset[tuple[str, str]]:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -33,7 +33,7 @@ WRITERS = {"write_text", "write_bytes", "mkdir", "makedirs", "mkstemp", "mkdtemp
 
 def writes(tree: ast.Module) -> Iterator[str]:
     """The calls of a module that may make a file or a folder."""
-    for node in ast.walk(tree):
+    for node in house.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))

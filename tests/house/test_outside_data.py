@@ -61,7 +61,7 @@ def short(module: str) -> str:
 
 def imported(tree: ast.AST) -> Iterator[str]:
     """The top-level packages that a module imports, by whichever function."""
-    for node in ast.walk(tree):
+    for node in house.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -82,7 +82,7 @@ def wrong_imports(module: str, tree: ast.AST) -> set[str]:
         name for name in imported(tree) if name in DOORS and short(module) not in DOORS[name]
     } | {
         node.module
-        for node in ast.walk(tree)
+        for node in house.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "re"
     }
 
@@ -91,7 +91,7 @@ def constants_of(tree: ast.AST) -> dict[str, ast.expr]:
     """What names are assigned once: of a module, a class or a function."""
     found: dict[str, ast.expr] = {}
     twice: set[str] = set()
-    for node in ast.walk(tree):
+    for node in house.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else []
         if isinstance(node, ast.AnnAssign) and node.value is not None:
             targets = [node.target]
@@ -115,7 +115,7 @@ def module_constants(module: str) -> dict[str, ast.expr]:
 def imported_constants(tree: ast.AST) -> dict[str, ast.expr]:
     """The constants of other modules of the project."""
     found = {}
-    for node in ast.walk(tree):
+    for node in house.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in house.modules():
             others = None
             for alias in node.names:
@@ -176,7 +176,7 @@ def is_own_call(node: ast.Call, constants: Constants, seen: frozenset[str]) -> b
 
 def foreign_patterns(module: str, tree: ast.Module) -> Iterator[str]:
     """The functions that match a pattern which may be somebody else's."""
-    if not any(isinstance(it, ast.Import) and it.names[0].name == "re" for it in ast.walk(tree)):
+    if not any(isinstance(it, ast.Import) and it.names[0].name == "re" for it in house.walk(tree)):
         return
     constants = constants_of(tree)
     for name, scope in scopes(tree):
@@ -234,7 +234,7 @@ def test_yaml_is_never_loaded_by_the_library_itself() -> None:
     loads = {
         (short(module), node.attr)
         for module, tree in house.modules().items()
-        for node in ast.walk(tree)
+        for node in house.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr.endswith(("load", "load_all"))
         if isinstance(node.value, ast.Name) and "yaml" in node.value.id
     }
@@ -273,3 +273,20 @@ def test_own_patterns_are_no_finding(code: str) -> None:
 )  # fmt: skip
 def test_an_import_beside_the_door_is_found(code: str) -> None:
     assert wrong_imports("orchestrator.x", ast.parse(code))
+
+
+# They run programs and keep their variables, in a process that the kernel has shut in before.
+JAILED = {f"actions.code_interpreter.jail.{name}" for name in ("main", "variables")}
+UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+
+
+def evaluators(tree: ast.AST) -> set[str]:
+    """What a module imports or calls that makes objects or runs code of what it reads."""
+    calls = (node.func for node in house.walk(tree) if isinstance(node, ast.Call))
+    called = {it.id for it in calls if isinstance(it, ast.Name)}
+    return {*imported(tree)} & UNPICKLERS | called & {"eval", "exec"}
+
+
+def test_nothing_that_is_read_is_unpickled_or_evaluated() -> None:
+    found = {short(module) for module, tree in house.modules().items() if evaluators(tree)}
+    assert found == JAILED

@@ -140,6 +140,7 @@ def test_a_turn_that_was_lost_before_it_did_anything_does_nothing(
     assert paid == ["ann"]
 
 
+@pytest.mark.exhaustive
 def test_what_a_turn_has_learned_before_it_did_anything_is_written_again(
     store: PostgresStore, server: PostgresServer
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from left_out import sampled
 
 from orchestrator import Agent, SessionConflict, Sessions
 from orchestrator.message import text_of
@@ -174,7 +175,7 @@ def seal(store: Any) -> Any:
     return EncryptedStore(store, Cipher([KEYS[0]]))
 
 
-@pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
+@pytest.mark.parametrize("wrap", sampled([lambda store: store, seal]), ids=["plain", "sealed"])
 def test_the_last_records_of_sessions_are_read_at_once(
     open_one: Open, wrap: Callable[[Any], Any]
 ) -> None:
@@ -195,7 +196,7 @@ def test_the_last_records_of_sessions_are_read_at_once(
 PLAIN = '{"v": 1, "text": "canary é"}'
 
 
-@pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
+@pytest.mark.parametrize("wrap", sampled([lambda store: store, seal]), ids=["plain", "sealed"])
 def test_snapshots_of_plans_are_kept_once(open_one: Open, wrap: Callable[[Any], Any]) -> None:
     """What prompts were made of, by digest: the first one stays, in any store and of any size."""
     one = wrap(open_one())
@@ -222,7 +223,7 @@ def test_snapshots_of_plans_are_read_with_their_key_only(open_one: Open) -> None
     assert (both.load_plan(KEY), both.load_plan(key("b"))) == (PLAIN, PLAIN)
 
 
-@pytest.mark.parametrize("wrap", [lambda store: store, seal], ids=["plain", "sealed"])
+@pytest.mark.parametrize("wrap", sampled([lambda store: store, seal]), ids=["plain", "sealed"])
 def test_snapshots_that_no_session_names_are_deleted(
     open_one: Open, wrap: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError, EventStreamError
 from moto import mock_aws
 from shop import ANSWER, BY_CALLER, BY_LAMBDA, CALL, CLAUDE, INSTRUCTION, folder, of_table, tells
 
+from orchestrator.actions.handlers import LambdaFunction
 from orchestrator.errors import DefinitionError
 from orchestrator.testing import BedrockAgents, FakeKnowledgeBase, ServedAgent
 
@@ -278,6 +279,17 @@ def test_what_a_function_raised_is_the_cause(bedrock_agents: BedrockAgents, wait
     with pytest.raises(ClientError) as other:
         agent.ask("How much?", "no/session id")
     assert other.value.__cause__ is None
+
+
+def test_what_stands_for_a_function_has_the_name_of_its_handler(
+    bedrock_agents: BedrockAgents,
+) -> None:
+    def prices_of_today(event: Any, context: Any) -> None: ...
+
+    stub = bedrock_agents.lambdas.get_stub("prices")
+    assert repr(LambdaFunction(stub)) == "LambdaFunction(_LateBoundHandler)"
+    bedrock_agents.lambdas["prices"] = prices_of_today
+    assert repr(LambdaFunction(stub)) == "LambdaFunction(prices_of_today)"
 
 
 @pytest.mark.parametrize("isolation", [{}, {"isolation": "PROCESS"}])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from left_out import sampled
 from transfer_support import Place, led, place, plain, texts, whole, write
 
 from orchestrator import Agent
@@ -147,7 +148,7 @@ def test_what_was_pulled_runs_here(there: Place, tmp_path: Path) -> None:
     assert Agent.load(first, model=model).invoke("Hello?", "s-1").text == "Good day."
 
 
-@pytest.mark.parametrize("which", ["alias", "name", "version"])
+@pytest.mark.parametrize("which", sampled(["alias", "name", "version"]))
 def test_a_version_is_pulled(there: Place, tmp_path: Path, which: str) -> None:
     folder = write(tmp_path / "by-hand", plain("claims", description="The first."))
     pushed = there.push(read_folder(folder), alias="live")

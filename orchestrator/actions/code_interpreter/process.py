@@ -30,6 +30,9 @@ _TICK = 0.05  # seconds between two looks at the limits
 _CHUNK = 1 << 16
 _MACHINES = ("x86_64", "aarch64")
 _OPEN_FILES = 128
+# The exit status where the sandbox has written to standard error why a program failed. Programs
+# themselves hardly end with it.
+_EXPLAINED = 201
 # A range of users that systems leave free for programs (systemd: dynamic users).
 _FIRST_USER, _USERS = 61184, 4336
 _VERSIONED = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -140,7 +143,8 @@ class Run:
             why = f"it was stopped after {watched.seconds():.1f} seconds"
         stopped = why or _explain_signal(process.returncode, self.settings)
         errors = watched.text("stderr")
-        if process.returncode > 0 and not errors.strip():  # `os._exit` says nothing of it
+        is_explained = process.returncode == _EXPLAINED and errors.strip()
+        if process.returncode > 0 and not is_explained:  # `os._exit` says nothing of it
             stopped = stopped or f"it ended with the exit status {process.returncode}"
         failed = process.returncode != 0
         return Outcome(watched.text("stdout"), errors, stopped, late, isolation, failed)
@@ -181,6 +185,7 @@ class Run:
             "outside": str(base),
             "user": _FIRST_USER + os.getpid() % _USERS,
             "limits": self._limits(),
+            "explained": _EXPLAINED,
         }
 
     def _limits(self) -> dict[str, int]:

@@ -47,7 +47,8 @@ class Target:
     # Whether the caller has chosen what is asked, so that a thing that is not there, or a request
     # that is refused, is his mistake and no failed dependency
     callers: bool = True
-    # Whether it is a store: what fails it now, and may be over soon, is an outage of it
+    # Whether sessions or documents are stored in it; a failure that may pass, such as throttling,
+    # is then reported with `DependencyFailed.is_outage`
     is_store: bool = False
     # What the client was asked for; the environment's when `None`
     region: str | None = None

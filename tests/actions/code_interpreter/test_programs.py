@@ -125,6 +125,18 @@ def test_an_end_without_a_word_is_reported(interpreter):
     assert run(interpreter, "import os\nos._exit(0)").details["executionError"] == ""
 
 
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("os._exit(1)", "The program was ended: it ended with the exit status 1."),
+        ("sys.exit(1)", "SystemExit: 1\n"),
+    ],
+)
+def test_its_status_is_reported_also_after_a_warning(interpreter, end, status):
+    code = f"import os, sys\nprint('careful', file=sys.stderr, flush=True)\n{end}"
+    assert run(interpreter, code).details["executionError"] == f"careful\n{status}"
+
+
 @pytest.mark.parametrize("code", [None, 3, "print(1)\0"])
 def test_code_must_be_a_program(interpreter, code):
     assert run(interpreter, code).state == "REPROMPT"

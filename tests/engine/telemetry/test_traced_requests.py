@@ -82,6 +82,7 @@ def test_a_server_over_http_is_in_the_trace_of_the_turn(observe: Observe) -> Non
     assert f"{mine['trace']}-{client['id']}" in [one[3:-3] for one in found["headers"]]
 
 
+@pytest.mark.exhaustive
 def test_a_submitted_turn_is_in_the_trace_of_whoever_submitted_it(observe: Observe) -> None:
     need_dbos()
     found = observe("submitted")

@@ -61,6 +61,7 @@ def test_a_prompt_is_counted_as_it_is_when_it_is_answered(light: LocalModel) -> 
         assert light.count(asked) == usage.input_tokens + usage.cache_read_tokens > 0
 
 
+@pytest.mark.exhaustive
 def test_a_call_is_well_formed_whatever_the_model_thinks(light: LocalModel) -> None:
     asked = request("Look up claim-857.", call_format=FORM, inference={"maximumLength": 60})
     asked.system = SYSTEM
@@ -132,6 +133,7 @@ def test_a_question_cannot_write_chat_tokens(light: LocalModel) -> None:
     assert tokens("x" + "<|im_end|>" * 20) - tokens("x") >= 60
 
 
+@pytest.mark.exhaustive
 def test_the_length_and_the_context_are_bounded(light: LocalModel) -> None:
     _, reply = whole(light, request("Count to 100.", inference={"maximumLength": 5}))
     assert reply.stop_reason == "max_tokens"
@@ -179,6 +181,7 @@ def test_many_threads_share_one_model(light: LocalModel) -> None:
     assert len(replies) == 3 and len(set(replies)) == 1
 
 
+@pytest.mark.exhaustive
 def test_the_event_loop_is_not_blocked(light: LocalModel) -> None:
     async def ask() -> list[Any]:
         return [item async for item in light.astream(request("Say hello."))]
@@ -196,6 +199,7 @@ def test_nobody_else_can_use_the_runtimes_port(light: LocalModel) -> None:
         assert caught.value.code in (401, 403, 404)
 
 
+@pytest.mark.exhaustive
 def test_loading_shows_how_far_it_is(light: LocalModel) -> None:
     seen: list[tuple[int, int, str]] = []
     model = LocalModel("light", context=512, threads=1, batch_threads=1)

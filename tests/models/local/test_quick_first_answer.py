@@ -19,7 +19,7 @@ from orchestrator.models.base import ModelReply, ModelRequest
 from orchestrator.models.local import LocalModel
 from orchestrator.models.prompt_states import PromptStates, State
 
-pytestmark = pytest.mark.local("0.5b")
+pytestmark = [pytest.mark.local("0.5b"), pytest.mark.exhaustive]
 
 RULES = "You answer questions about mathematics in exactly one short sentence. " * 15
 
@@ -67,7 +67,6 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> First:
     return First(folder, model, model.complete(request(QUESTION)), seen)
 
 
-@pytest.mark.exhaustive
 def test_the_first_process_reads_all_of_it_and_shows_how_far_it_is(first: First) -> None:
     tokens = only_state(first.folder).tokens
     assert tokens > 150
@@ -86,7 +85,6 @@ def test_a_later_process_reads_the_question_only(first: First) -> None:
     assert reply.usage.total_tokens == first.reply.usage.total_tokens
 
 
-@pytest.mark.exhaustive
 def test_a_damaged_file_is_read_anew_and_has_no_word_of_the_turn(
     first: First, tmp_path: Path
 ) -> None:
@@ -102,7 +100,6 @@ def test_a_damaged_file_is_read_anew_and_has_no_word_of_the_turn(
     assert model.complete(request(QUESTION)).text == first.reply.text
 
 
-@pytest.mark.exhaustive
 def test_requests_at_once_do_not_get_into_each_others_states(first: First, tmp_path: Path) -> None:
     folder = tmp_path / "prompts"
     model = new_process(folder)
@@ -122,7 +119,6 @@ def test_requests_at_once_do_not_get_into_each_others_states(first: First, tmp_p
     assert found.file.read_bytes()[ids] == known.file.read_bytes()[ids]
 
 
-@pytest.mark.exhaustive
 def test_agents_take_turns_and_no_conversation_is_read_again(first: First, tmp_path: Path) -> None:
     folder, known = tmp_path / "prompts", only_state(first.folder)
     assert PromptStates(folder).open()
@@ -158,7 +154,6 @@ def test_no_file_of_another_folder_is_loaded(first: First, name: str) -> None:
         first.model._runtime(None).restore(name)
 
 
-@pytest.mark.exhaustive
 def test_without_a_folder_of_its_own_prompts_are_read_as_ever(first: First, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     model = new_process(tmp_path / "file" / "prompts")
@@ -174,7 +169,6 @@ print(new_process(Path(sys.argv[1])).complete(request(QUESTION)).usage.input_tok
 """
 
 
-@pytest.mark.exhaustive
 def test_processes_that_begin_at_once_all_answer(tmp_path: Path) -> None:
     def start() -> subprocess.Popen[str]:
         command = [sys.executable, "-c", PROGRAM, str(tmp_path / "prompts")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from left_out import sampled
 
 from orchestrator.models.embeddings import MiniLM
 from orchestrator.models.example_classifier import EXAMPLES_FILE, CategoryExamples
@@ -19,15 +20,17 @@ FUNCTION = {"name": "get_repair", "description": "Get the state of a repair of a
 
 @pytest.mark.parametrize(
     ("text", "inside"),
-    [
-        ("What can you do?", True),
-        ("What can you help me with?", True),
-        ("When is my bicycle ready?", True),
-        ("Hello, how are you?", True),
-        ("What can you cook?", False),
-        ("Who won the match yesterday?", False),
-        ("Write a poem about the sea.", False),
-    ],
+    sampled(
+        [
+            ("What can you do?", True),
+            ("What can you help me with?", True),
+            ("When is my bicycle ready?", True),
+            ("Hello, how are you?", True),
+            ("What can you cook?", False),
+            ("Who won the match yesterday?", False),
+            ("Write a poem about the sea.", False),
+        ]
+    ),
 )
 def test_questions_about_the_agent_itself_are_in_its_scope(text: str, inside: bool) -> None:
     instruction = "You help the customers of a bicycle workshop with their repairs."

@@ -79,9 +79,22 @@ def test_a_sample_that_is_no_map_is_told():
         ("model: {id: m, parameters: fast}", "'parameters'"),
         ("tools: 5", "'tools'"),
         ("tools: [search]", "a tool"),
+        ("tools: {search: 5}", "a tool"),
+        ("model: ''", "'model'"),
+        ("model: {id: 5}", "'id'"),
+        ("model: {id: ''}", "'id'"),
+        ("model: {id: m, options: '${env:OPTIONS:x}'}", "'options'"),
     ],
 )
 def test_members_of_another_kind_are_told(front, name):
     (found,) = read_template(f"---\nname: t\n{front}\n---\nuser:\n{{{{q}}}}", "prompty").diagnostics
     assert (found.code, found.line) == ("ignored-member", 3)
     assert found.message.startswith(f"{name} must be ") and "write" in found.suggestion
+
+
+@pytest.mark.parametrize("environ", [None, {}])
+@pytest.mark.parametrize("front", ["model: {options: '${env:X}'}", "tools: ['${env:X}']"])
+def test_what_an_unset_variable_stands_for_is_not_told(front, environ):
+    text = f"---\n{front}\n---\nuser:\n{{{{q}}}}"
+    codes = [it.code for it in read_template(text, "prompty", environ=environ).diagnostics]
+    assert codes == ["unread-variable" if environ is None else "unset-variable"]

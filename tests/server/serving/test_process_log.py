@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+from left_out import sampled
 from postgres_server import PostgresServer
 from serving_support import Start
 from waiting import until
@@ -35,7 +36,7 @@ def answer(url: str, sent: bytes) -> bytes:
         return connection.recv(4096).partition(b"\r\n")[0]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sampled([2, 1]))
 def test_what_is_no_request_has_a_line_of_the_same_form(
     start: Start, tmp_path: Path, workers: int
 ) -> None:
@@ -50,7 +51,7 @@ def test_what_is_no_request_has_a_line_of_the_same_form(
     assert (code, warnings) == (0, ["Invalid HTTP request received."])
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", sampled([1, 2]))
 def test_what_other_rooms_log_has_a_line_of_the_same_form(
     start: Start, tmp_path: Path, workers: int
 ) -> None:
@@ -71,6 +72,7 @@ def test_what_other_rooms_log_has_a_line_of_the_same_form(
     assert "is damaged" in warnings["orchestrator.sessions"]
 
 
+@pytest.mark.exhaustive
 def test_what_a_database_driver_logs_has_a_line_of_the_same_form(
     start: Start, postgres_server: PostgresServer, postgres_url: str
 ) -> None:

@@ -52,16 +52,14 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def test_it_says_what_it_serves(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT]))
+def test_an_idle_server_says_what_it_serves_and_ends_at_once(
+    start: Start, tmp_path: Path, number: int
+) -> None:
     server = start("--agents", write_agent(tmp_path))
     assert server.told["pid"] == server.pid
     told = {"agentId": AGENT_ID, "agentAliasId": "TSTALIASID", "agentName": "waiting"}
     assert server.told["agents"] == [told]
-
-
-@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT]))
-def test_an_idle_server_ends_at_once(start: Start, number: int) -> None:
-    server = start()
     server.signal(number)
     code, log = server.end()
     assert (code, log) == (0, "")

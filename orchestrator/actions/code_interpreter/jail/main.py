@@ -56,6 +56,7 @@ class Job(TypedDict):
     outside: str  # a folder with a file `probe` that the code must not reach
     user: int  # the user to become when this process is root
     limits: dict[str, int]  # values by the names of `resource`, without `RLIMIT_`
+    explained: int  # the exit status when standard error says why the program failed
 
 
 def main(status: int) -> None:
@@ -250,22 +251,23 @@ def _run(job: Job) -> int:
     variables = Variables(module, job["kept"]["bytes"], job["kept"]["files"])
     variables.load()
     linecache.cache[_NAME] = (len(code), None, code.splitlines(keepends=True), _NAME)
-    exit_code = _execute_and_report(code, module, variables)
+    failed = _execute_and_report(code, module, variables)
     os.chdir(job["scratch"])
     with contextlib.suppress(Exception):
         variables.save()
-    return exit_code
+    return job["explained"] if failed else 0
 
 
-def _execute_and_report(code: str, module: types.ModuleType, variables: Variables) -> int:
+def _execute_and_report(code: str, module: types.ModuleType, variables: Variables) -> bool:
+    """Executes the program, and says on standard error why it failed, if it did."""
     try:
         _execute(code, module, variables)
     except SystemExit as stop:
         return _report_exit(stop)
     except BaseException as error:  # whatever the code raises is its outcome
         _print_traceback(error)
-        return 1
-    return 0
+        return True
+    return False
 
 
 def _execute(code: str, module: types.ModuleType, variables: Variables) -> None:
@@ -277,11 +279,11 @@ def _execute(code: str, module: types.ModuleType, variables: Variables) -> None:
         exec(compile(ast.Interactive([last]), _NAME, "single"), module.__dict__)
 
 
-def _report_exit(stop: SystemExit) -> int:
+def _report_exit(stop: SystemExit) -> bool:
     if stop.code is None or stop.code == 0:
-        return 0
+        return False
     print(f"SystemExit: {stop.code}", file=sys.stderr)
-    return 1
+    return True
 
 
 # The traceback begins with the code's own first line: the lines above are this package's.

@@ -121,6 +121,12 @@ def check_set(value: Any) -> Any:
     return value
 
 
+def is_left_reference(value: Any) -> bool:
+    """Whether a value is a reference to a variable that was left as it is, and reported."""
+    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return found is not None and found[1].lower() == "env"
+
+
 @dataclass(slots=True, repr=False)  # which would show the variables
 class References:
     """Resolves `${env:NAME:default}`, `${file:name}` and `${params:name}`."""
@@ -314,8 +320,9 @@ def settings_of(data: Mapping[str, Any]) -> dict[str, Any]:
     tools = [data.get("tools"), *(options.pop(name, None) for name in ("tools", "functions"))]
     if any(tools):
         settings["tools"] = [tool for some in tools for tool in _read_tools(some)]
-    if name := model.get("id") or options.pop("model_id", None):
-        settings["model"] = str(name)
+    name = model.get("id") or options.pop("model_id", None)
+    if name and isinstance(name, str):
+        settings["model"] = name
     extra = options.pop("additionalProperties", None)
     return settings | sort_options({**options, **(extra if isinstance(extra, Mapping) else {})})
 

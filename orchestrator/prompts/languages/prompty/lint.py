@@ -16,7 +16,11 @@ from orchestrator.prompts.languages.message_dicts import (
     describe_instruction,
     find_instruction,
 )
-from orchestrator.prompts.languages.prompty.front_matter import FRONT_RULES, Places
+from orchestrator.prompts.languages.prompty.front_matter import (
+    FRONT_RULES,
+    Places,
+    is_left_reference,
+)
 from orchestrator.prompts.languages.prompty.markers import THREAD_LINE, Marks
 from orchestrator.prompts.languages.values import value_text
 from orchestrator.prompts.markers import Piece
@@ -191,6 +195,7 @@ _A_TOOL = "write its name, kind and parameters: {name: NAME, kind: function, par
 # Members that have no effect if they are of another kind: what they are, and how they are written
 _MEMBER_KINDS: tuple[tuple[tuple[str, ...], type | UnionType, str, str], ...] = (
     (("model",), Mapping | str, "a name or a map", "write model: {id: NAME}"),
+    (("model", "id"), str, "a name", "write id: NAME"),
     (("model", "options"), Mapping, "a map of options", "write options: {temperature: 0}"),
     (("model", "parameters"), Mapping, "a map of options", "write parameters: {temperature: 0}"),
     (("sample",), Mapping, "a map of values", "write its values, or sample: ${file:NAME.json}"),
@@ -207,14 +212,22 @@ def find_ignored_members(
         instead = "write inputs:, or choose the dialect legacy"
         yield places.warn("ignored-member", message, instead, "inputSchema")
     for keys, kinds, what, instead in _MEMBER_KINDS:
-        if not isinstance(_find_member(data, keys), kinds | NoneType):
-            message = f"{keys[-1]!r} must be {what}, and has no effect as it is"
-            yield places.warn("ignored-member", message, instead, *keys)
+        value = _find_member(data, keys)
+        if value == "" or not isinstance(value, kinds | NoneType):
+            yield from _warn_ignored(f"{keys[-1]!r} must be {what}", value, instead, places, *keys)
     tools = data.get("tools")
-    for at, tool in enumerate(tools) if isinstance(tools, list) else ():
+    listed = enumerate(tools) if isinstance(tools, list) else ()
+    for at, tool in tools.items() if isinstance(tools, Mapping) else listed:
         if not isinstance(tool, Mapping):
-            message = "a tool must be a map, and has no effect as it is"
-            yield places.warn("ignored-member", message, _A_TOOL, "tools", at)
+            yield from _warn_ignored("a tool must be a map", tool, _A_TOOL, places, "tools", at)
+
+
+def _warn_ignored(
+    problem: str, value: Any, instead: str, places: Places, *keys: str | int
+) -> Iterator[Diagnostic]:
+    if not is_left_reference(value):  # whose variable is reported
+        message = f"{problem}, and has no effect as it is"
+        yield places.warn("ignored-member", message, instead, *keys)
 
 
 def _find_member(data: Any, keys: Sequence[str]) -> Any:
