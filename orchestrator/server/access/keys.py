@@ -204,7 +204,7 @@ def _find_problem(texts: Mapping[str, str]) -> str:
         return "has an accessKeyId that is not of at most 128 letters, digits and '_'"
     for name in ("secretAccessKey", "apiKey"):
         if 0 < len(texts[name]) < _SHORTEST_SECRET:
-            return f"has too short a value of {name}: under {_SHORTEST_SECRET} characters can be guessed"
+            return f"has a short {name}, which can be guessed: give {_SHORTEST_SECRET} characters"
     return ""
 
 
