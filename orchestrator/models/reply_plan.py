@@ -4,7 +4,8 @@ A small model decides badly what to do next, so what is known is decided for it.
 has a reply or leaves it to the next one:
 
 1. The call that the user was asked values for goes on, when his input is short and has one.
-2. An input that is out of the agent's scope is refused, unless it goes on with what was said.
+2. An input that is out of the agent's scope is refused, unless it goes on with what was said, or
+   has a word of the last result.
 3. What certainly is a collaborator's matter, or answers its question, is sent to it.
 4. An id in the input makes a call of a function that reads what has that id.
 5. What collaborators have answered is the answer.
@@ -191,6 +192,7 @@ class _Plan:
             distance is None
             or distance < (FARTHER if self._find_searches() else FAR)
             or self._follows_up()
+            or self._is_of_last_result()
             or _LETTERED.search(self._grounds.now)
         ):
             return None
@@ -208,6 +210,10 @@ class _Plan:
             return False
         together = scope.measure(f"{before} {now}")
         return together is not None and together < FAR
+
+    def _is_of_last_result(self) -> bool:
+        last = "".join(self._grounds.returned[-1:])
+        return not find_subjects(self._grounds.now).isdisjoint(find_subjects(last))
 
     def _find_input_before(self) -> str:
         grounds = self._grounds

@@ -251,6 +251,16 @@ def test_out_of_scope_is_refused_without_the_model(
     assert talk.wishes().say("Tell me a joke").text == REFUSAL
 
 
+def test_what_has_a_word_of_the_last_result_is_not_refused(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure(monkeypatch, Where=0.0, Who=0.3)
+    talk.wishes(call("get_order", order_id="1042"), "On Thursday.", "It is a woman in a novel.")
+    talk.say("Where is 1042?")
+    assert talk.say("Who is Emma?").text == "It is a woman in a novel."
+    assert talk.say("Who won?").text == REFUSAL
+
+
 def test_a_refusal_of_what_is_in_scope_is_no_answer(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
