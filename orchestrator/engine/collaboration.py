@@ -179,11 +179,39 @@ def collaborate(
             failed = failed or ended
             slot.text, slot.checked = _UNFINISHED, True  # for the turns to come
             continue
-        slot.text, slot.payloads = _render_answer(turn, outcome), outcome["text"]
+        slot.payloads = outcome["text"]
+        if _hands_on(turn):
+            slot.text, slot.answer = outcome["text"], ended
+        else:
+            slot.text = _render_answer(turn, outcome)
         turn.add_response(slot)
     if failed is not None:
         raise failed.error
     return None
+
+
+def _hands_on(turn: Turn) -> bool:
+    # A small model that says an answer again makes up facts, refuses, or asks the same agent until
+    # no step is left. But one that has something else to call may need the answer for that.
+    plan = turn.plan
+    return turn.dialect.hands_on and not plan.catalog.operations and not plan.knowledge_bases
+
+
+def take_answer(turn: Turn, slots: Sequence[Slot]) -> Answer | Refusal | None:
+    """The answer of the one collaborator that was asked in a step, if it ends the turn.
+
+    After an empty one no collaborator is asked in the turn any more.
+    """
+    if len(slots) != 1 or slots[0].answer is None:
+        return None
+    slot, answer = slots[0], slots[0].answer
+    text = slot.text or ""  # as the guardrail lets it be read
+    if not text.strip() or text == EMPTY:
+        turn.excluded |= {slot.name}
+        return None
+    if isinstance(answer, Answer) and text != answer.text:
+        answer.text, answer.citations = text, realign_citations(answer.citations, text)
+    return answer
 
 
 def _share(turn: Turn, branches: Sequence[Branch]) -> None:

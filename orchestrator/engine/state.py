@@ -48,6 +48,7 @@ class Slot:
     search: tuple[str, str] | None = None
     branch: Branch | None = None
     payloads: str = ""  # the text that has the payloads which it shares
+    answer: Answer | Refusal | None = None  # what a collaborator answered, to be handed on
     # Whether no guardrail has to read the text any more: it did, or the text is ours
     checked: bool = False
 

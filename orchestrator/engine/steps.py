@@ -12,7 +12,7 @@ from orchestrator.actions.base import ActionResult, Call, Operation, Parameter
 from orchestrator.actions.results import limit_size
 from orchestrator.engine.calls import invocation_input, match_results, merge_changes, result_text
 from orchestrator.engine.changes import only_reads
-from orchestrator.engine.collaboration import collaborate, prepare_message
+from orchestrator.engine.collaboration import collaborate, prepare_message, take_answer
 from orchestrator.engine.decisions import Act
 from orchestrator.engine.effects import AwaitResults, Dispatch, Effect, WaitingCall
 from orchestrator.engine.guardrail_checks import guard_attributes, guard_results
@@ -61,7 +61,9 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
             return handed_over
     if turn.plan.features.guard_results:
         yield from guard_results(turn, slots, number)
+    answer = None
     if turn.plan.collaborators:
+        answer = take_answer(turn, slots)
         _take_payloads(turn, slots)
     if slots:
         _finish_step(turn, slots)
@@ -70,7 +72,7 @@ def act(turn: Turn, decided: Act, number: int) -> Generator[Effect, Any, Result 
         refusal = yield from guard_attributes(turn, number)
         if refusal is not None:
             return refusal
-    return Answer(decided.question, "ask_user") if decided.question else None
+    return Answer(decided.question, "ask_user") if decided.question else answer
 
 
 def _begin_calls(turn: Turn, slots: list[Slot]) -> tuple[list[Slot], list[Call]]:

@@ -71,7 +71,7 @@ class CheckedReader(ReplyReader):
         if not text:
             return ""
         self.is_empty = False
-        return self.take_text(text)
+        return super().feed(text)
 
     def replace_call(self, name: str, arguments: dict[str, object]) -> None:
         """Has the reply be this call."""

@@ -4,17 +4,16 @@ A small model decides badly what to do next, so what is known is decided for it.
 has a reply or leaves it to the next one:
 
 1. The call that the user was asked values for goes on, when his input is short and has one.
-2. An input that is out of the agent's scope is refused, unless it goes on with what was said, or
+2. What certainly is a collaborator's matter, or answers its question, is sent to it.
+3. An input that is out of the agent's scope is refused, unless it goes on with what was said, or
    has a word of the last result.
-3. What certainly is a collaborator's matter, or answers its question, is sent to it.
 4. An id in the input makes a call of a function that reads what has that id.
-5. What collaborators have answered is the answer.
-6. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
+5. The model decides. Its answer is shown sentence by sentence, as far as nothing in it is made up.
    A refusal of what is in scope, or a made-up answer, becomes a call of a function that reads.
    Where there are documents, a refusal becomes a call, too, and an answer about what the user asked
    becomes a search if nothing was read of it yet.
 
-Each other step is one decoding under a grammar; the prompt was read for the first one.
+Where something is decoded, it is under a grammar; the prompt is read for the first decoding.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ from orchestrator.models.scope import (
     is_refusal,
     refers_back,
 )
-from orchestrator.models.team_messages import MESSAGE, TO_USER, find_asker, read_answers
+from orchestrator.models.team_messages import MESSAGE, TO_USER, find_asker
 from orchestrator.models.tool_calls import ReplyReader, is_asked_by_name
 from orchestrator.models.user_dates import find_dates
 from orchestrator.support.sentences import QUESTION_MARK
@@ -120,13 +119,13 @@ class _Plan:
     def run(self) -> Generator[str, None, Decoded]:
         reader: ReplyReader | None = None
         if self._form.grounded and self._is_first and not self._must_call:
-            steps = (self._go_on, self._read_own, self._refuse, self._send, self._use_id)
+            steps = (self._go_on, self._read_own, self._send, self._refuse, self._use_id)
             for step in steps:
                 reader = yield from step()
                 if reader is not None:
                     break
         elif self._form.grounded and not self._must_call:
-            reader = (yield from self._hand_on()) or (yield from self._read_rest())
+            reader = yield from self._read_rest()
         if reader is None:
             reader = yield from self._let_decide()
         return reader, self._usage, self._reason
@@ -260,22 +259,14 @@ class _Plan:
         if {one.name for one in self._form.list_allowed()} != {MESSAGE}:
             return None
         now, scope = self._grounds.now, self._form.scope
-        recipient = find_asker(self._request.messages) if self._is_brief() else ""
-        if not recipient and scope is not None:
-            recipient = scope.find_collaborator(now)
+        recipient = scope.find_collaborator(now) if scope is not None else ""
+        if not recipient and self._is_brief():
+            recipient = find_asker(self._request.messages)
         if not recipient:
             return None
         reader = CheckedReader(self._form)
         reader.replace_call(MESSAGE, {"recipient": recipient, "content": now})
         yield ""
-        return reader
-
-    def _hand_on(self) -> Generator[str, None, CheckedReader | None]:
-        answers = read_answers(self._request.messages)
-        if not answers:
-            return None
-        reader = CheckedReader(self._form)
-        yield reader.show(answers)
         return reader
 
     def _read_rest(self) -> Generator[str, None, CheckedReader | None]:

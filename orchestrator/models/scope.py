@@ -53,6 +53,8 @@ _OPENING = re.compile(r"\s*(?:and|or|(?:what|how) about)\b", re.IGNORECASE)
 _BRIEF = 8  # words of a question that needs the one before it
 _LEAST_ENGLISH = 0.3  # of the words
 _MOST = 1000  # characters that are looked at
+_CLAUSE = re.compile(r"[,;.:!?]\s+|\s(?:and|but|or)\s")
+_MOST_CLAUSES = 8
 
 
 def is_refusal(text: str) -> bool:
@@ -97,7 +99,14 @@ class LearnedScope:
 
     def find_collaborator(self, text: str) -> str:
         """The collaborator whose matter a text certainly is; empty if that is not known."""
-        near = self._compare(text) if self._names else None
+        nearest = self._find_nearest(text) if self._names else ""
+        clauses = _CLAUSE.split(text[:_MOST])[:_MOST_CLAUSES] if nearest else []
+        # A text about several matters is nobody's alone.
+        others = {self._find_nearest(clause) for clause in clauses} - {"", nearest}
+        return "" if others else nearest
+
+    def _find_nearest(self, text: str) -> str:
+        near = self._compare(text)
         if near is None:
             return ""
         matters = sorted(zip(near[-len(self._names) :].tolist(), self._names, strict=True))

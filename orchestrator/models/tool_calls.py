@@ -125,10 +125,6 @@ class ReplyReader:
         if self.raw or (not self._text and self._marked and piece.startswith("<")):
             self.raw += piece
             return ""
-        return self.take_text(piece)
-
-    def take_text(self, piece: str) -> str:
-        """Takes a piece that is text, whatever it begins with; returns the text to show now."""
         if self._marked and not self._text:
             piece = ANSWER + piece
         self._text += piece

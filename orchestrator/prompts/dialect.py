@@ -42,6 +42,7 @@ _PROTOCOLS = ("xml", "tool_use", "text")
 _MEMBERS = (
     *("patterns", "extends", "protocol", "parser", "turn_markers", "unknown_value", "no_repeat"),
     *("asks_first", "grounded", "engine_cites", "decodes_answers", "tools_in_prompt"),
+    "hands_on",
     *("stages", "models"),
 )
 _STAGE = ("template", "enabled", "inference")
@@ -81,6 +82,8 @@ class Dialect:
     grounded: bool  # whether answers and values are held against what was said and returned
     engine_cites: bool  # whether the engine finds an answer's sources, since the model can't
     decodes_answers: bool  # whether entities that a model copies into an answer are turned back
+    # Whether the answer of the one collaborator that was asked is the supervisor's
+    hands_on: bool
     # Whether its models know only those tools that their prompt describes, although their calls may
     # be native blocks
     tools_in_prompt: bool
@@ -278,6 +281,7 @@ def _read_dialect(name: str, overrides: Path | None) -> Dialect:
         grounded=find("grounded").get("grounded", False),
         engine_cites=find("engine_cites").get("engine_cites", False),
         decodes_answers=find("decodes_answers").get("decodes_answers", False),
+        hands_on=find("hands_on").get("hands_on", False),
         tools_in_prompt=protocol != "tool_use"
         or find("tools_in_prompt").get("tools_in_prompt", False),
         stages=_read_stages(files, where),
