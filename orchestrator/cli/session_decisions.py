@@ -36,7 +36,7 @@ def decide(
         list[str] | None,
         option("--give-up", "KEY", "Leave it; the turn ends as failed. Repeatable."),
     ] = None,
-    tenant: Tenant = "",
+    tenant: Tenant = None,
     model: Model = None,
 ) -> None:
     """Decide about an action whose outcome is unknown, and continue its turn.
@@ -54,7 +54,7 @@ def decide(
       $ orchestrator sessions decide s-1 my-agent --tenant acme --state $DATABASE
     """
     id = session.rpartition("/")[2]
-    agent = load_agent(folder, model, id, state).for_tenant(tenant)
+    agent = load_agent(folder, model, id, state).for_tenant(tenant or "")
     label = f"{agent.plan.owner}/{id}"
     if all(info.label != label for info in agent.sessions.store.list()):
         other = find_session(agent.sessions, session).label

@@ -48,8 +48,8 @@ def export(
         Path | None, option("--output", "FILE", "Write this file. Default: stdout.")
     ] = None,
     tenant: Annotated[
-        str, option("--tenant", "NAME", "The tenant whose sessions they are, of a server's.")
-    ] = "",
+        str | None, option("--tenant", "NAME", "The tenant whose sessions they are, of a server's.")
+    ] = None,
     as_cases: Annotated[
         bool, typer.Option("--as-cases", help="Write cases for `orchestrator eval` instead.")
     ] = False,
@@ -85,11 +85,11 @@ def _list_records(sessions: Sessions) -> ListLines:
     return lambda info: list(export_session(sessions.store, info))
 
 
-def _list_cases(folder: Path, sessions: Sessions, tenant: str) -> ListLines:
+def _list_cases(folder: Path, sessions: Sessions, tenant: str | None) -> ListLines:
     from orchestrator.agent.agent import Agent
     from orchestrator.agent.evaluation.session_cases import build_session_cases
 
-    agent = Agent.load(folder, sessions=sessions).for_tenant(tenant)
+    agent = Agent.load(folder, sessions=sessions).for_tenant(tenant or "")
 
     def list_lines(info: SessionInfo) -> list[str]:
         owner, _, session_id = info.label.rpartition("/")

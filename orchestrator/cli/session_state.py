@@ -14,11 +14,13 @@ from orchestrator.cli.steps import Step, format_call
 from orchestrator.cli.terminal import Terminal, assemble, clean, style_text
 from orchestrator.cli.trace import TraceView
 from orchestrator.errors import (
+    AccessDenied,
     DependencyFailed,
     EncryptionError,
     OrchestratorError,
     ResourceNotFound,
     SessionConflict,
+    ThrottlingError,
     ValidationError,
 )
 
@@ -88,9 +90,15 @@ def session_state(sessions: Sessions, info: SessionInfo) -> str:
 
     Or `encrypted`, when its key is not given, and `damaged`, when its journal cannot be read: the
     others are listed all the same.
+
+    Raises:
+        AccessDenied: AWS KMS refuses its key.
+        ThrottlingError: AWS KMS takes fewer requests.
     """
     try:
         session, logs = turn_logs(sessions, info)
+    except (AccessDenied, ThrottlingError):
+        raise
     except DependencyFailed as error:
         is_intact = isinstance(error, EncryptionError) and error.is_intact
         return "encrypted" if is_intact else "damaged"
@@ -327,9 +335,9 @@ def open_sessions(name: str | Path) -> Sessions:
     return Sessions.of(name)
 
 
-def list_sessions(sessions: Sessions, tenant: str = "") -> Iterable[SessionInfo]:
+def list_sessions(sessions: Sessions, tenant: str | None = None) -> Iterable[SessionInfo]:
     """The stored sessions, the last used first; with `tenant`, those of one of a server's."""
-    if not tenant:
+    if tenant is None:
         return sessions.store.list()
     from orchestrator.engine.plan import tenant_key_of
 
@@ -337,7 +345,7 @@ def list_sessions(sessions: Sessions, tenant: str = "") -> Iterable[SessionInfo]
     return (it for it in sessions.store.list() if it.label.split("/")[2:-1] == [key])
 
 
-def find_session(sessions: Sessions, name: str, tenant: str = "") -> SessionInfo:
+def find_session(sessions: Sessions, name: str, tenant: str | None = None) -> SessionInfo:
     """The stored session that is called `name`: its id, or its label, as `agent/alias/id`.
 
     Raises:

@@ -40,7 +40,7 @@ State = Annotated[
     ),
 ]
 Tenant = Annotated[
-    str, option("--tenant", "NAME", "The tenant whose session it is, of those of a server.")
+    str | None, option("--tenant", "NAME", "The tenant whose session it is, of those of a server.")
 ]
 HERE = Path(".")
 
@@ -51,8 +51,8 @@ def list_(
     folder: Folder = HERE,
     state: State = None,
     tenant: Annotated[
-        str, option("--tenant", "NAME", "Only those of this tenant, of those of a server.")
-    ] = "",
+        str | None, option("--tenant", "NAME", "Only those of this tenant, of those of a server.")
+    ] = None,
 ) -> None:
     """List the kept sessions, the last used first.
 
@@ -92,7 +92,7 @@ def show(
     folder: Folder = HERE,
     state: State = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show every step of each turn.")] = False,
-    tenant: Tenant = "",
+    tenant: Tenant = None,
     model: Model = None,
 ) -> None:
     """Show a session's conversation, and with --trace how each answer came about.
@@ -122,7 +122,7 @@ def end(
     session: Id,
     folder: Folder = HERE,
     state: State = None,
-    tenant: Tenant = "",
+    tenant: Tenant = None,
 ) -> None:
     """End a session: its next turn begins with no attributes and no conversation.
 
@@ -143,7 +143,7 @@ def delete(
     session: Id,
     folder: Folder = HERE,
     state: State = None,
-    tenant: Tenant = "",
+    tenant: Tenant = None,
 ) -> None:
     """Delete a session and its journal.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from orchestrator.errors import DependencyFailed, OrchestratorError
@@ -50,7 +50,8 @@ def search(
     """
     own = () if configuration is None else (configuration,)
     try:
-        references = list(base.retrieve(query, *own))
+        found = base.retrieve(query, *own)
+        references = [*found] if isinstance(found, Iterable) else None
     except OrchestratorError:
         raise
     except BaseException as error:
@@ -62,6 +63,8 @@ def search(
             resource=base.id,
         ) from error
     try:
+        if references is None:
+            raise TypeError
         return [_read_reference(reference) for reference in references]
     except (KeyError, TypeError, ValueError, RecursionError):
         raise build_references_error(base.id) from None

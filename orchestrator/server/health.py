@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -140,11 +140,11 @@ def _log_changes(before: Report | None, now: Report, found: Mapping[str, _Outcom
 
 def build_checks(state: ServerState) -> dict[str, Check]:
     """The checks of a server: of its stores, the weights of its models, and agents in folders."""
-    file = state.settings.state_file
-    disk: dict[str, Check] = {}
-    if file is not None:
-        disk["disk"] = partial(_check_disk, file.absolute().parent)
-    return disk | {
+    file, data = state.settings.state_file, state.settings.data
+    folders = [] if file is None or str(file) == ":memory:" else [file.absolute().parent]
+    folders += [] if data is None else [data.absolute()]
+    return {
+        **({"disk": partial(_check_disk, folders)} if folders else {}),
         "sessions": lambda: state.sessions.store.load(_NOTHING),
         "documents": lambda: state.documents.get("", _NOTHING, _NOTHING),
         "memory": lambda: state.memory.find_unsummarised(_NOTHING, 0),
@@ -155,13 +155,14 @@ def build_checks(state: ServerState) -> dict[str, Check]:
 
 # Where nothing can be written, all that is stored can be read. A file without a name needs room, as
 # a journal does, and goes with its process.
-def _check_disk(folder: Path) -> None:
-    try:
-        with TemporaryFile(dir=folder) as file:
-            file.write(bytes(_ROOM))
-    except OSError as error:
-        reason = f"nothing can be written ({error.strerror})"
-        raise Missing(reason, f"{reason} to {str(folder)!r}") from error
+def _check_disk(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        try:
+            with TemporaryFile(dir=folder) as file:
+                file.write(bytes(_ROOM))
+        except OSError as error:
+            reason = f"nothing can be written ({error.strerror})"
+            raise Missing(reason, f"{reason} to {str(folder)!r}") from error
 
 
 def _check_agents(state: ServerState) -> None:

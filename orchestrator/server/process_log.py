@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from traceback import format_tb
 
 from orchestrator.server.json_logs import JsonFormatter
-from orchestrator.support.logs import get_logger
+from orchestrator.support.logs import FRAMES, get_logger
+from orchestrator.support.user_code import is_debugging
 
 _log = get_logger("orchestrator.server")
 
@@ -23,7 +26,7 @@ def log_requests(log_format: str = "text") -> Callable[[], None]:
     _log_own_records(opened, log_format)
     _take_records_of_others(opened)
     _take_warnings(opened)
-    _take_errors_of_threads(opened)
+    _take_errors_of_nobody(opened)
     return opened.close
 
 
@@ -55,17 +58,32 @@ def _take_warnings(opened: ExitStack) -> None:
     logging.captureWarnings(True)
 
 
-def _take_errors_of_threads(opened: ExitStack) -> None:
+def _take_errors_of_nobody(opened: ExitStack) -> None:
     opened.callback(setattr, threading, "excepthook", threading.excepthook)
     threading.excepthook = _log_error_of_thread
+    opened.callback(setattr, sys, "unraisablehook", sys.unraisablehook)
+    sys.unraisablehook = _log_ignored_error
 
 
 def _log_error_of_thread(error: threading.ExceptHookArgs) -> None:
-    if error.exc_type is SystemExit or error.exc_value is None:
-        return
-    name = error.thread.name if error.thread is not None else ""
-    info = (error.exc_type, error.exc_value, error.exc_traceback)
-    _log.error("the thread %r was ended by an error", name, exc_info=info)
+    if error.exc_type is not SystemExit and error.exc_value is not None:
+        name = error.thread.name if error.thread is not None else ""
+        _log_error(f"the thread {name!r} was ended by", error.exc_value)
+
+
+def _log_ignored_error(error: sys.UnraisableHookArgs) -> None:
+    if error.exc_value is not None:
+        what, kind = error.err_msg or "an error was ignored in", type(error.object).__name__
+        _log_error(f"{what} an object of the class {kind!r}:", error.exc_value)
+
+
+def _log_error(text: str, error: BaseException) -> None:
+    # Its own text may hold what nobody else may read.
+    if is_debugging():
+        _log.error("%s %s", text, type(error).__name__, exc_info=error)
+    else:
+        frames = "".join(format_tb(error.__traceback__))
+        _log.error("%s %s", text, type(error).__name__, extra={FRAMES: frames})
 
 
 def _add_handler(opened: ExitStack, logger: logging.Logger, handler: logging.Handler) -> None:

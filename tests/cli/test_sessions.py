@@ -234,3 +234,12 @@ def test_the_sessions_of_one_of_a_servers_tenants(run, tenants, script):
     done = run("sessions", "show", *words)
     assert done.exit_code == 2
     assert "there is no session 's-1' of the tenant 'acme'; there is none" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["export", "--all"], ["delete", "s-1"], ["end", "s-1"], ["show", "s-1"]]
+)
+def test_a_tenant_without_a_name_is_not_every_tenant(run, tenants, command):
+    done = run("sessions", *command, tenants, "--tenant", "")
+    assert done.exit_code == 2 and "--tenant" in done.stderr and not done.stdout
+    assert len(json.loads(run("sessions", "list", tenants, "--json").stdout)) > 1

@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import sqlite3
+import sys
 import threading
 import warnings
 from contextlib import closing
@@ -87,6 +88,14 @@ def test_what_a_database_driver_logs_has_a_line_of_the_same_form(
     assert (code, "psycopg.pool" in {it["logger"] for it in records}) == (0, True)
 
 
+CARD = "card-4711"
+
+
+class Dropped:
+    def __del__(self) -> None:
+        raise KeyError(CARD)
+
+
 def test_whatever_a_handler_logs_is_a_line_of_the_same_form(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,23 +112,29 @@ def test_whatever_a_handler_logs_is_a_line_of_the_same_form(
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.warn("old\nstyle", DeprecationWarning, stacklevel=1)
-        thread = threading.Thread(target=int, args=["x"], name="of-a-handler")
+        thread = threading.Thread(target=int, args=[CARD], name="of-a-handler")
         thread.start()
         thread.join()
+        Dropped()
     finally:
         end()
-    slow, failed, old, ended = (json.loads(it) for it in capfd.readouterr().err.splitlines())
+    slow, failed, old, ended, ignored = (
+        json.loads(it) for it in capfd.readouterr().err.splitlines()
+    )
     assert (slow["message"], failed["message"]) == ("slow", "failed")
     assert "test_process_log" in slow["traceback"] and "ValueError: wrong" in failed["traceback"]
     assert old["logger"] == "py.warnings" and "DeprecationWarning: old" in old["message"]
-    assert "'of-a-handler'" in ended["message"] and "ValueError" in ended["traceback"]
+    assert "'of-a-handler' was ended by ValueError" in ended["message"]
+    assert "threading.py" in ended["traceback"] and CARD not in str((ended, ignored))
+    assert ignored["message"].endswith(": KeyError") and "__del__" in ignored["traceback"]
 
 
 def test_the_log_ends_as_it_began() -> None:
     def look() -> list[object]:
         names = ("orchestrator", "orchestrator.server", "uvicorn.error", "py.warnings")
         handlers = [list(logging.getLogger(name).handlers) for name in names]
-        return [*handlers, logging.lastResort, threading.excepthook, warnings.showwarning]
+        hooks = [threading.excepthook, sys.unraisablehook, warnings.showwarning]
+        return [*handlers, logging.lastResort, *hooks]
 
     before = look()
     end = log_requests()
