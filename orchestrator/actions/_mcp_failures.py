@@ -132,3 +132,10 @@ def describe_wrong_shape(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
     place = ".".join(map(str, first["loc"]))[:_LONGEST_PLACE]
     return f"its answer is not as MCP has it: {place}: {first['msg']}"
+
+
+def describe_unusable(error: RuntimeError) -> str:
+    """Why the SDK does not take a result; the error's message may have the result's values."""
+    if type(error) is RuntimeError:
+        return "its result is not as the tool's outputSchema says"
+    return f"its answer cannot be used: {type(error).__name__}"

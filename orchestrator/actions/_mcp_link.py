@@ -28,6 +28,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from orchestrator.actions._mcp_failures import (
+    describe_unusable,
     describe_wrong_shape,
     expect_answer,
     note_answer,
@@ -169,6 +170,8 @@ class Link:
                 raise to_exception(error, answer) from None
             except ValidationError as error:
                 raise Refusal(describe_wrong_shape(error), begun=True) from None
+            except RuntimeError as error:  # of the SDK, which could not use the answer
+                raise Refusal(describe_unusable(error), begun=True) from None
 
         asked = ask()
         try:
@@ -186,7 +189,7 @@ class Link:
             raise
         except concurrent.futures.CancelledError:
             raise NoAnswer("it has ended") from None
-        except Exception as error:  # of the SDK, its transports, or a result of the wrong shape
+        except Exception as error:  # of the SDK or its transports
             raise NoAnswer(_reason(error)) from None
 
     def abandon(self) -> None:

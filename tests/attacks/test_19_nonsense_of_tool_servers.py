@@ -245,6 +245,22 @@ def test_a_list_of_tools_of_another_shape() -> None:
         ActionGroup("bank", executor=server)
 
 
+@pytest.mark.parametrize("structure", [{}, {"structuredContent": {"receipt": ["canary"]}}])
+def test_a_result_without_its_declared_structure_is_an_answer(structure: Any) -> None:
+    """The connection is as good as before, and so are the calls of others on it."""
+    receipt = {"type": "object", "properties": {"receipt": {"type": "string"}}}
+    listed = build_result({"tools": [{**TOOL, "outputSchema": receipt}]})
+    paid = build_result({**RESULTS["tools/call"], **structure})
+    with serve(tools_list=listed, tools_call=paid) as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        for _ in range(2):
+            with pytest.raises(ActionOutcomeUnknown, match="as the tool's outputSchema") as caught:
+                run(tools, "pay", sum=1)
+            assert "canary" not in str(caught.value)
+    assert bank.asked.count("tools/call") == 2
+    assert bank.asked.count("initialize") == 1
+
+
 def test_an_event_may_have_as_many_bytes_as_any_message() -> None:
     def build_event(asked: Any) -> Reply:
         result = {"content": [{"type": "text", "text": "x" * 3_000_000}]}
