@@ -40,8 +40,7 @@ _STAND_INS = ("Not Found", "Server returned an error response", "Session termina
 # Of these, the request was not sent.
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _JSON, _EVENTS = "application/json", "text/event-stream"
-_LONGEST_MESSAGE = 2000  # characters
-_LONGEST_TYPE = 100
+_LONGEST_TYPE = 100  # characters
 _LONGEST_PLACE = 200
 
 
@@ -116,7 +115,6 @@ def to_exception(error: MCPError, answer: HttpAnswer) -> NoAnswer | Refusal:
     if fault := answer.find_fault(code, message):
         return Refusal(fault, begun=accepted, kind=str(code), status=answer.status, lost=lost)
     # Its message may hold anything; only what is wrong with the arguments helps a model.
-    message = message[:_LONGEST_MESSAGE]
     return Refusal(
         f"error {code}",
         message if code == INVALID_PARAMS else None,

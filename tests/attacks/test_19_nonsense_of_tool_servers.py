@@ -216,6 +216,29 @@ def test_a_servers_own_error_is_told_as_one(
     assert record.levelno == (logging.WARNING if debug == "1" else logging.INFO)
 
 
+def test_a_cut_leaves_no_part_of_a_credential(caplog: pytest.LogCaptureFixture) -> None:
+    """Messages are cut, and so are lines of a difference; here before the last character."""
+    caplog.set_level(logging.INFO, "orchestrator.mcp")
+    message = ("x" * 2000 + SECRET)[len(SECRET) - 1 :]
+    line = ('+ "description": "' + "x" * 200)[: 200 - len(SECRET)] + SECRET
+    changed = {**TOOL, "description": line.partition(': "')[2]}
+    with serve() as bank, bank.open(headers={"Authorization": f"Bearer {SECRET}"}) as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        bank.replies["tools/call"] = build_error(-32602, message)
+        said = [run(tools, "pay", sum=1).text]
+        bank.replies["tools/call"] = build_error(-32000, message)
+        with pytest.raises(ActionOutcomeUnknown):
+            run(tools, "pay", sum=1)
+        said.append(caplog.text)
+        bank.replies["tools/list"] = build_result({"tools": [changed]})
+        with pytest.raises(DependencyFailed, match="is not what it was") as caught:
+            run(tools, "pay", sum=1)
+        said.append(str(caught.value))
+    for text in said:
+        assert "xxx[a" in text
+        assert SECRET[:-1] not in text
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
