@@ -179,6 +179,14 @@ def test_a_call_whose_answer_is_none_may_have_taken_effect(reply: Any, why: str)
         (REDIRECT, DependencyFailed, "(HTTP 307 Temporary Redirect)"),
         (build_error(-32601, "no such tool"), DependencyFailed, "(error -32601)"),
         (build_error(-32000, "no such tool", 404), DependencyFailed, "(error -32000)"),
+        (
+            build_error(-32001, "Missing Bearer token", 401),
+            AccessDenied,
+            "(HTTP 401 Unauthorized, error -32001); check the headers",
+        ),
+        (build_error(-32602, "no token", 401), AccessDenied, "(HTTP 401 Unauthorized, error"),
+        (build_error(-32602, "no right", 403), DependencyFailed, "(HTTP 403 Forbidden, error"),
+        (build_error(-32000, "slowly", 429), ThrottlingError, "(HTTP 429 Too Many Requests, err"),
     ],
 )
 def test_a_call_that_is_not_accepted_took_no_effect(reply: Any, error: type, why: str) -> None:
@@ -247,6 +255,10 @@ def test_a_cut_leaves_no_part_of_a_credential(caplog: pytest.LogCaptureFixture) 
         (REDIRECT, "HTTP 307 Temporary Redirect"),
         (HTML, "its answer has the type 'text/html'"),
         (build_error(-32000, "the licence has ended"), "error -32000"),
+        (
+            build_error(-32001, "Missing Bearer token", 401),
+            "HTTP 401 Unauthorized, error -32001; check the headers of the definition",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["initialize", "tools/list"])
