@@ -100,8 +100,12 @@ def expect_answer() -> HttpAnswer:
 def note_answer(response: httpx2.Response) -> None:
     """Notes the head of an answer; the SDK receives it in the context of who asked."""
     answer = _answer.get()
-    if answer is not None and response.request.method == "POST":
+    if answer is None:
+        return
+    if response.request.method == "POST":
         answer.note(response)
+    else:
+        answer.failure = None  # the SDK resumes the answer that broke off
 
 
 def note_failure(error: httpx2.TransportError, request: httpx2.Request) -> None:

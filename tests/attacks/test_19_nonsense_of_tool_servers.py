@@ -118,7 +118,9 @@ def serve(**replies: Any) -> Iterator[Bank]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             session = self.headers.get("Mcp-Session-Id")
-            reply = bank.answer(asked, session) if "id" in asked else Reply(status=202)
+            self.send_reply(bank.answer(asked, session) if "id" in asked else Reply(status=202))
+
+        def send_reply(self, reply: Reply) -> None:
             self.send_response(reply.status)
             for name, value in (("Content-Type", reply.media_type), *reply.headers):
                 self.send_header(name, value)
@@ -127,9 +129,13 @@ def serve(**replies: Any) -> Iterator[Bank]:
             self.wfile.write(reply.body)
 
         def do_GET(self) -> None:
-            self.send_error(405)
+            if "Last-Event-ID" not in self.headers or "GET" not in bank.replies:
+                self.send_error(405)
+                return
+            self.send_reply(bank.replies["GET"])
 
-        do_DELETE = do_GET
+        def do_DELETE(self) -> None:
+            self.send_error(405)
 
     with serve_handler(Handler) as url:
         bank.url = url
@@ -197,6 +203,34 @@ def test_a_call_that_is_not_accepted_took_no_effect(reply: Any, error: type, why
     assert type(caught.value) is error
     assert why in str(caught.value)
     assert "169.254" not in str(caught.value)
+
+
+@pytest.mark.parametrize("resumed", ["result", "advice", "error", "break"])
+def test_an_answer_that_breaks_off_and_is_resumed(resumed: str) -> None:
+    replies: dict[str, Callable[[Any], Reply]] = {
+        "result": build_result(RESULTS["tools/call"]),
+        "advice": build_error(-32602, "the sum must be above 0"),
+        "error": build_error(-32000, "the account is closed"),
+    }
+
+    def break_off(asked: Any) -> Reply:
+        if resumed in replies:
+            text = b"data: " + replies[resumed](asked).body + b"\n\n"
+            bank.replies["GET"] = Reply(text, media_type="text/event-stream")
+        return Reply(b"id: 1\nretry: 1\ndata:\n\n", media_type="text/event-stream", cut=9)
+
+    with serve(tools_call=break_off) as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        if resumed in ("result", "advice"):
+            text = "paid" if resumed == "result" else "the sum must be above 0"
+            assert run(tools, "pay", sum=0).text == text
+        else:
+            why = "error -32000" if resumed == "error" else "the connection broke"
+            with pytest.raises(ActionOutcomeUnknown, match=why):
+                run(tools, "pay", sum=0)
+        bank.replies.clear()
+        assert run(tools, "pay", sum=1).text == "paid"
+    assert bank.asked.count("initialize") == (2 if resumed == "break" else 1)
 
 
 # Servers use the codes that the SDK has for a broken connection, and for one that is late.
