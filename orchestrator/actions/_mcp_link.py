@@ -152,6 +152,9 @@ class Link:
 
     def _ask(self, question: Coroutine[Any, Any, T], until: float) -> T:
         with self._lock:
+            if self._is_done:
+                question.close()
+                raise NotAsked("the connection to it has ended")
             self._asked += 1
         try:
             return self._wait_for(question, until)
@@ -207,9 +210,13 @@ class Link:
 
     def _close_if_abandoned(self) -> None:
         with self._lock:
-            idle = self._abandoned and not self._asked
-        if idle:
+            done = self._is_done
+        if done:
             self.close(0)
+
+    @property
+    def _is_done(self) -> bool:  # read under the lock: once it is so, no other call begins
+        return self._abandoned and not self._asked
 
     def close(self, seconds: float = _CLOSING) -> None:
         """Ends the connection, and the server's process, and waits for both.

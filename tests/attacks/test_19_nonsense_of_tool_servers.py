@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from loopback import serve_handler
 from waiting import HANGS
 
 from orchestrator.actions import ActionGroup, Catalog, MCPServer
+from orchestrator.actions._mcp_tools import NotAsked
 from orchestrator.actions.hosts import Hosts
 from orchestrator.errors import (
     AccessDenied,
@@ -31,6 +33,8 @@ from orchestrator.errors import (
 )
 
 pytest.importorskip("mcp")
+
+from orchestrator.actions._mcp_link import Link
 
 TOOL = {
     "name": "pay",
@@ -381,6 +385,27 @@ def test_a_call_that_fails_leaves_the_calls_of_others_alone(fault: str) -> None:
             answers.set()
         assert other.result(HANGS) == "paid"
         assert run(tools, "pay", sum=3).text == "paid"
+
+
+def test_no_call_begins_on_a_connection_that_is_about_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def be_called_first(link: Link, *seconds: float) -> None:
+        monkeypatch.setattr(Link, "close", close)
+        with pytest.raises(NotAsked, match="the connection to it has ended"):
+            link.call("pay", {"sum": 1}, time.monotonic() + HANGS)
+        close(link, *seconds)
+
+    close = Link.close
+    with serve(tools_call=Reply(b"{", cut=9)) as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        monkeypatch.setattr(Link, "close", be_called_first)
+        with pytest.raises(ActionOutcomeUnknown):
+            run(tools, "pay", sum=2)
+        assert Link.close is close  # a call came first
+        bank.replies.clear()
+        assert run(tools, "pay", sum=3).text == "paid"
+    assert bank.asked.count("tools/call") == 2
 
 
 def test_a_server_that_is_gone_before_the_call_was_not_asked(
