@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _NOT_BEGUN = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR)
 # HTTP: the request was not accepted, so that nothing was done either.
 _NOT_ACCEPTED = (307, 308, 401, 403, 404, 405, 406, 407, 413, 415, 429)
+# HTTP: what is wrong is who asks, or how often, and not the request.
+_OF_THE_CALLER = (401, 403, 407, 429)
 # MCP: 404 says that the session has ended; many servers say 400.
 _NO_SESSION = (400, 404)
 # The codes are for servers, too. These are the messages of errors that the SDK makes.
@@ -40,8 +42,7 @@ _STAND_INS = ("Not Found", "Server returned an error response", "Session termina
 # Of these, the request was not sent.
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _JSON, _EVENTS = "application/json", "text/event-stream"
-_LONGEST_MESSAGE = 2000  # characters
-_LONGEST_TYPE = 100
+_LONGEST_TYPE = 100  # characters
 _LONGEST_PLACE = 200
 
 
@@ -68,7 +69,7 @@ class HttpAnswer:
         """Why it is no message of MCP; empty where it is one, or there is none."""
         if self.status >= 300:
             is_own = self.status >= 400 and self.media_type == _JSON and message not in _STAND_INS
-            return "" if is_own else f"HTTP {self.status} {responses.get(self.status, '')}".rstrip()
+            return "" if is_own else self._describe_status()
         if self.status == 202:
             return "HTTP 202 Accepted, which has no result"
         if self.status and self.media_type not in (_JSON, _EVENTS):
@@ -76,6 +77,14 @@ class HttpAnswer:
         if self.status and code == PARSE_ERROR:  # said of the answer, and not of the request
             return "its answer is not a message of MCP"
         return ""
+
+    def describe_error(self, code: int) -> str:
+        """An error of MCP, with the status of HTTP where that says more than the code."""
+        of_caller = self.status in _OF_THE_CALLER
+        return f"{self._describe_status()}, error {code}" if of_caller else f"error {code}"
+
+    def _describe_status(self) -> str:
+        return f"HTTP {self.status} {responses.get(self.status, '')}".rstrip()
 
 
 _answer: ContextVar[HttpAnswer | None] = ContextVar("orchestrator_mcp_answer", default=None)
@@ -91,8 +100,12 @@ def expect_answer() -> HttpAnswer:
 def note_answer(response: httpx2.Response) -> None:
     """Notes the head of an answer; the SDK receives it in the context of who asked."""
     answer = _answer.get()
-    if answer is not None and response.request.method == "POST":
+    if answer is None:
+        return
+    if response.request.method == "POST":
         answer.note(response)
+    else:
+        answer.failure = None  # the SDK resumes the answer that broke off
 
 
 def note_failure(error: httpx2.TransportError, request: httpx2.Request) -> None:
@@ -111,19 +124,18 @@ def to_exception(error: MCPError, answer: HttpAnswer) -> NoAnswer | Refusal:
         return NoAnswer("the connection broke")
     if code == REQUEST_TIMEOUT and message.startswith(_LATE):
         return NoAnswer("the time was up")
-    accepted = answer.status not in _NOT_ACCEPTED
-    lost = answer.ends_session
-    if fault := answer.find_fault(code, message):
-        return Refusal(fault, begun=accepted, kind=str(code), status=answer.status, lost=lost)
+    fault = answer.find_fault(code, message)
     # Its message may hold anything; only what is wrong with the arguments helps a model.
-    message = message[:_LONGEST_MESSAGE]
+    helps = code == INVALID_PARAMS and answer.status not in _OF_THE_CALLER
+    begun = answer.status not in _NOT_ACCEPTED and (bool(fault) or code not in _NOT_BEGUN)
     return Refusal(
-        f"error {code}",
-        message if code == INVALID_PARAMS else None,
-        begun=accepted and code not in _NOT_BEGUN,
+        fault or answer.describe_error(code),
+        message if helps and not fault else None,
+        begun=begun,
         kind=str(code),
-        said=message,
-        lost=lost,
+        said="" if fault else message,
+        status=answer.status,
+        lost=answer.ends_session,
     )
 
 
@@ -132,3 +144,10 @@ def describe_wrong_shape(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
     place = ".".join(map(str, first["loc"]))[:_LONGEST_PLACE]
     return f"its answer is not as MCP has it: {place}: {first['msg']}"
+
+
+def describe_unusable(error: RuntimeError) -> str:
+    """Why the SDK does not take a result; the error's message may have the result's values."""
+    if type(error) is RuntimeError:
+        return "its result is not as the tool's outputSchema says"
+    return f"its answer cannot be used: {type(error).__name__}"

@@ -28,6 +28,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from orchestrator.actions._mcp_failures import (
+    describe_unusable,
     describe_wrong_shape,
     expect_answer,
     note_answer,
@@ -151,6 +152,9 @@ class Link:
 
     def _ask(self, question: Coroutine[Any, Any, T], until: float) -> T:
         with self._lock:
+            if self._is_done:
+                question.close()
+                raise NotAsked("the connection to it has ended")
             self._asked += 1
         try:
             return self._wait_for(question, until)
@@ -169,6 +173,8 @@ class Link:
                 raise to_exception(error, answer) from None
             except ValidationError as error:
                 raise Refusal(describe_wrong_shape(error), begun=True) from None
+            except RuntimeError as error:  # of the SDK, which could not use the answer
+                raise Refusal(describe_unusable(error), begun=True) from None
 
         asked = ask()
         try:
@@ -186,7 +192,7 @@ class Link:
             raise
         except concurrent.futures.CancelledError:
             raise NoAnswer("it has ended") from None
-        except Exception as error:  # of the SDK, its transports, or a result of the wrong shape
+        except Exception as error:  # of the SDK or its transports
             raise NoAnswer(_reason(error)) from None
 
     def abandon(self) -> None:
@@ -204,9 +210,13 @@ class Link:
 
     def _close_if_abandoned(self) -> None:
         with self._lock:
-            idle = self._abandoned and not self._asked
-        if idle:
+            done = self._is_done
+        if done:
             self.close(0)
+
+    @property
+    def _is_done(self) -> bool:  # read under the lock: once it is so, no other call begins
+        return self._abandoned and not self._asked
 
     def close(self, seconds: float = _CLOSING) -> None:
         """Ends the connection, and the server's process, and waits for both.

@@ -46,7 +46,7 @@ class Refusal(Exception):
         self.advice = advice  # a text for the model, when it can mend the call
         self.begun = begun  # whether the call may have taken effect before
         self.said = said  # the server's own message, for whoever runs it
-        self.status = status  # of HTTP, where it is what went wrong
+        self.status = status  # of HTTP; 0 without it
         self.lost = lost  # whether a new connection may help
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 _log = get_logger("orchestrator.mcp")
 _DIFFERENT_LINES = 40
 _COMPARED_LINES = 500
+_LONGEST_MESSAGE = 2000  # characters of a server's own
 
 # Definitions of tools, in MCP's members, by name.
 Tools = dict[str, dict[str, Any]]
@@ -212,7 +213,7 @@ class MCPServer:
             return result
         except Refusal as error:
             if error.advice is not None:
-                return ActionResult(self._hide_credentials(error.advice), "REPROMPT")
+                return ActionResult(self._shorten(error.advice), "REPROMPT")
             self._log_message(error)
             if not error.begun:
                 text = f"the MCP server {self.name!r} refused to call {name!r} ({error})"
@@ -287,7 +288,7 @@ class MCPServer:
         raise DependencyFailed(
             f"the tool {name!r} of the MCP server {self.name!r} {change}, and was not called. Look "
             f"at the difference, and load the agent again if it is meant:\n"
-            f"{self._hide_credentials(_diff(frozen, live))}",
+            f"{self._diff(frozen, live)}",
             resource=operation.xml_name,
         )
 
@@ -295,6 +296,15 @@ class MCPServer:
         sent = (*self._variables.values(), *self._headers.values())
         found = [secret for one in sent for secret in one.credentials(None, session=False)]
         return hide_credentials(text, found)
+
+    # Credentials are hidden first: of one that is cut, the rest would stay.
+    def _shorten(self, message: str) -> str:
+        return self._hide_credentials(message)[:_LONGEST_MESSAGE]
+
+    def _diff(self, frozen: Any, live: Any) -> str:
+        before = self._hide_credentials(_to_json(frozen))
+        now = self._hide_credentials(_to_json(live)) if live is not None else ""
+        return _diff(before.splitlines(), now.splitlines())
 
     def _check_address(self) -> None:
         # Every request is checked again; here the message has the way out.
@@ -334,7 +344,7 @@ class MCPServer:
     # An error's message may hold what nobody else may read, so it is in no exception.
     def _log_message(self, error: Refusal) -> None:
         if error.said:
-            text, level = self._hide_credentials(error.said), WARNING if is_debugging() else INFO
+            text, level = self._shorten(error.said), WARNING if is_debugging() else INFO
             _log.log(level, "the MCP server %r answered with %s: %s", self.name, error, text)
 
 
@@ -395,9 +405,7 @@ def _to_json(tools: Any) -> str:
     return json.dumps(tools, indent=1, sort_keys=True)
 
 
-def _diff(frozen: Any, live: Any) -> str:
-    before = _to_json(frozen).splitlines()
-    now = _to_json(live).splitlines() if live is not None else []
+def _diff(before: list[str], now: list[str]) -> str:
     if max(len(before), len(now)) > _COMPARED_LINES:  # the time of a diff grows with its square
         pairs = enumerate(zip(before, now, strict=False))
         first = next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from loopback import serve_handler
 from waiting import HANGS
 
 from orchestrator.actions import ActionGroup, Catalog, MCPServer
+from orchestrator.actions._mcp_tools import NotAsked
 from orchestrator.actions.hosts import Hosts
 from orchestrator.errors import (
     AccessDenied,
@@ -31,6 +33,8 @@ from orchestrator.errors import (
 )
 
 pytest.importorskip("mcp")
+
+from orchestrator.actions._mcp_link import Link
 
 TOOL = {
     "name": "pay",
@@ -118,7 +122,9 @@ def serve(**replies: Any) -> Iterator[Bank]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             session = self.headers.get("Mcp-Session-Id")
-            reply = bank.answer(asked, session) if "id" in asked else Reply(status=202)
+            self.send_reply(bank.answer(asked, session) if "id" in asked else Reply(status=202))
+
+        def send_reply(self, reply: Reply) -> None:
             self.send_response(reply.status)
             for name, value in (("Content-Type", reply.media_type), *reply.headers):
                 self.send_header(name, value)
@@ -127,9 +133,13 @@ def serve(**replies: Any) -> Iterator[Bank]:
             self.wfile.write(reply.body)
 
         def do_GET(self) -> None:
-            self.send_error(405)
+            if "Last-Event-ID" not in self.headers or "GET" not in bank.replies:
+                self.send_error(405)
+                return
+            self.send_reply(bank.replies["GET"])
 
-        do_DELETE = do_GET
+        def do_DELETE(self) -> None:
+            self.send_error(405)
 
     with serve_handler(Handler) as url:
         bank.url = url
@@ -179,6 +189,14 @@ def test_a_call_whose_answer_is_none_may_have_taken_effect(reply: Any, why: str)
         (REDIRECT, DependencyFailed, "(HTTP 307 Temporary Redirect)"),
         (build_error(-32601, "no such tool"), DependencyFailed, "(error -32601)"),
         (build_error(-32000, "no such tool", 404), DependencyFailed, "(error -32000)"),
+        (
+            build_error(-32001, "Missing Bearer token", 401),
+            AccessDenied,
+            "(HTTP 401 Unauthorized, error -32001); check the headers",
+        ),
+        (build_error(-32602, "no token", 401), AccessDenied, "(HTTP 401 Unauthorized, error"),
+        (build_error(-32602, "no right", 403), DependencyFailed, "(HTTP 403 Forbidden, error"),
+        (build_error(-32000, "slowly", 429), ThrottlingError, "(HTTP 429 Too Many Requests, err"),
     ],
 )
 def test_a_call_that_is_not_accepted_took_no_effect(reply: Any, error: type, why: str) -> None:
@@ -189,6 +207,34 @@ def test_a_call_that_is_not_accepted_took_no_effect(reply: Any, error: type, why
     assert type(caught.value) is error
     assert why in str(caught.value)
     assert "169.254" not in str(caught.value)
+
+
+@pytest.mark.parametrize("resumed", ["result", "advice", "error", "break"])
+def test_an_answer_that_breaks_off_and_is_resumed(resumed: str) -> None:
+    replies: dict[str, Callable[[Any], Reply]] = {
+        "result": build_result(RESULTS["tools/call"]),
+        "advice": build_error(-32602, "the sum must be above 0"),
+        "error": build_error(-32000, "the account is closed"),
+    }
+
+    def break_off(asked: Any) -> Reply:
+        if resumed in replies:
+            text = b"data: " + replies[resumed](asked).body + b"\n\n"
+            bank.replies["GET"] = Reply(text, media_type="text/event-stream")
+        return Reply(b"id: 1\nretry: 1\ndata:\n\n", media_type="text/event-stream", cut=9)
+
+    with serve(tools_call=break_off) as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        if resumed in ("result", "advice"):
+            text = "paid" if resumed == "result" else "the sum must be above 0"
+            assert run(tools, "pay", sum=0).text == text
+        else:
+            why = "error -32000" if resumed == "error" else "the connection broke"
+            with pytest.raises(ActionOutcomeUnknown, match=why):
+                run(tools, "pay", sum=0)
+        bank.replies.clear()
+        assert run(tools, "pay", sum=1).text == "paid"
+    assert bank.asked.count("initialize") == (2 if resumed == "break" else 1)
 
 
 # Servers use the codes that the SDK has for a broken connection, and for one that is late.
@@ -216,6 +262,29 @@ def test_a_servers_own_error_is_told_as_one(
     assert record.levelno == (logging.WARNING if debug == "1" else logging.INFO)
 
 
+def test_a_cut_leaves_no_part_of_a_credential(caplog: pytest.LogCaptureFixture) -> None:
+    """Messages are cut, and so are lines of a difference; here before the last character."""
+    caplog.set_level(logging.INFO, "orchestrator.mcp")
+    message = ("x" * 2000 + SECRET)[len(SECRET) - 1 :]
+    line = ('+ "description": "' + "x" * 200)[: 200 - len(SECRET)] + SECRET
+    changed = {**TOOL, "description": line.partition(': "')[2]}
+    with serve() as bank, bank.open(headers={"Authorization": f"Bearer {SECRET}"}) as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        bank.replies["tools/call"] = build_error(-32602, message)
+        said = [run(tools, "pay", sum=1).text]
+        bank.replies["tools/call"] = build_error(-32000, message)
+        with pytest.raises(ActionOutcomeUnknown):
+            run(tools, "pay", sum=1)
+        said.append(caplog.text)
+        bank.replies["tools/list"] = build_result({"tools": [changed]})
+        with pytest.raises(DependencyFailed, match="is not what it was") as caught:
+            run(tools, "pay", sum=1)
+        said.append(str(caught.value))
+    for text in said:
+        assert "xxx[a" in text
+        assert SECRET[:-1] not in text
+
+
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
@@ -224,6 +293,10 @@ def test_a_servers_own_error_is_told_as_one(
         (REDIRECT, "HTTP 307 Temporary Redirect"),
         (HTML, "its answer has the type 'text/html'"),
         (build_error(-32000, "the licence has ended"), "error -32000"),
+        (
+            build_error(-32001, "Missing Bearer token", 401),
+            "HTTP 401 Unauthorized, error -32001; check the headers of the definition",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["initialize", "tools/list"])
@@ -243,6 +316,22 @@ def test_a_list_of_tools_of_another_shape() -> None:
         pytest.raises(DependencyFailed, match=wrong),
     ):
         ActionGroup("bank", executor=server)
+
+
+@pytest.mark.parametrize("structure", [{}, {"structuredContent": {"receipt": ["canary"]}}])
+def test_a_result_without_its_declared_structure_is_an_answer(structure: Any) -> None:
+    """The connection is as good as before, and so are the calls of others on it."""
+    receipt = {"type": "object", "properties": {"receipt": {"type": "string"}}}
+    listed = build_result({"tools": [{**TOOL, "outputSchema": receipt}]})
+    paid = build_result({**RESULTS["tools/call"], **structure})
+    with serve(tools_list=listed, tools_call=paid) as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        for _ in range(2):
+            with pytest.raises(ActionOutcomeUnknown, match="as the tool's outputSchema") as caught:
+                run(tools, "pay", sum=1)
+            assert "canary" not in str(caught.value)
+    assert bank.asked.count("tools/call") == 2
+    assert bank.asked.count("initialize") == 1
 
 
 def test_an_event_may_have_as_many_bytes_as_any_message() -> None:
@@ -296,6 +385,27 @@ def test_a_call_that_fails_leaves_the_calls_of_others_alone(fault: str) -> None:
             answers.set()
         assert other.result(HANGS) == "paid"
         assert run(tools, "pay", sum=3).text == "paid"
+
+
+def test_no_call_begins_on_a_connection_that_is_about_to_be_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def be_called_first(link: Link, *seconds: float) -> None:
+        monkeypatch.setattr(Link, "close", close)
+        with pytest.raises(NotAsked, match="the connection to it has ended"):
+            link.call("pay", {"sum": 1}, time.monotonic() + HANGS)
+        close(link, *seconds)
+
+    close = Link.close
+    with serve(tools_call=Reply(b"{", cut=9)) as bank, bank.open() as server:
+        tools = Catalog([ActionGroup("bank", executor=server)])
+        monkeypatch.setattr(Link, "close", be_called_first)
+        with pytest.raises(ActionOutcomeUnknown):
+            run(tools, "pay", sum=2)
+        assert Link.close is close  # a call came first
+        bank.replies.clear()
+        assert run(tools, "pay", sum=3).text == "paid"
+    assert bank.asked.count("tools/call") == 2
 
 
 def test_a_server_that_is_gone_before_the_call_was_not_asked(
