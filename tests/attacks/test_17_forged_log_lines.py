@@ -206,6 +206,8 @@ def test_every_logger_of_the_package_is_made_in_one_place() -> None:
     ]
     # Other libraries', the root of ours for a handler, and the one place.
     assert made == [
+        "actions/_mcp_link.py: logging.getLogger('mcp.client').addHandler(logging.NullHandler())",
+        "actions/_mcp_link.py: logging.getLogger('mcp.client')",
         "agent/durable/worker.py: logging.getLogger('dbos')",
         "cli/commands.py: logging.getLogger('orchestrator')",
         "cli/terminal.py: logging.getLogger('orchestrator.handler')",

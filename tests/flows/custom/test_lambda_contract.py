@@ -189,7 +189,7 @@ WRONG = [
     (says("FINISH", "x" * 7_000_000), "'output.text' has 7,000,000 characters; the most are"),
     ({"actionEvent": "INVOKE_TOOL", "output": {"text": [object()]}}, "that has no JSON text"),
     (says("FINISH", "x", sessionAttributes={"a": {(1, 2): 3}}), "'context.sessionAttributes' has"),
-    (says("INVOKE_MODEL", "[" * 900 + "]" * 900), "'the request' is a list"),
+    (says("INVOKE_MODEL", "[" * 190 + "]" * 190), "'the request' is a list"),
     ({**finishes("x"), "context": "c"}, "'context' is a text"),
     (says("FINISH", "x", sessionAttributes="s"), "'context.sessionAttributes' is a text"),
     (says("INVOKE_MODEL", "{"), "INVOKE_MODEL with output.text: 'the request' is missing"),
