@@ -26,10 +26,10 @@ FARTHER = 0.3
 NEAR = 0.08
 """A refusal of an input that is not so far is wrong (measured on few inputs)."""
 
-NEAREST, AHEAD = 0.3, 0.1
+NEAREST, AHEAD = 0.25, 0.08
 """A text is a collaborator's matter if it is so near, and as much nearer than to any other one.
 
-Measured on sixteen inputs to a team of three.
+Of 41 inputs to four teams, 24 of the 35 that were somebody's matter were known, and no other.
 """
 
 _ABOUT = "What do you do?"
