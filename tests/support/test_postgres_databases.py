@@ -97,16 +97,16 @@ def test_a_database_that_was_away_for_long_is_found_by_the_next_call(
     monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 10 * HANGS)
     monkeypatch.setattr(postgres, "_PATIENCE", 0.2)
     database = open_database()
-    assert database.rows("SELECT 1") == [(1,)]
-    with postgres_server.stopped(), pytest.raises(DependencyFailed, match="connection"):
-        database.rows("SELECT 2")
 
-    def is_back() -> bool:
+    def answers() -> bool:
         with suppress(DependencyFailed):
-            return database.rows("SELECT 3") == [(3,)]
+            return database.rows("SELECT 1") == [(1,)]
         return False
 
-    until(is_back)
+    until(answers)
+    with postgres_server.stopped(), pytest.raises(DependencyFailed, match="connection"):
+        database.rows("SELECT 2")
+    until(answers)
 
 
 def test_an_error_undoes_a_transaction(open_database: Open) -> None:
